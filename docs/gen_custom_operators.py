@@ -26,8 +26,8 @@ ATB = """
 ## Of the transformer library
 
 Serving calls some operators of Ascend's transformer library: `torch.ops.atb.<name>` and `torch_npu.atb.<name>`, those that begin
-with an underscore also `torch_npu.<name>`. They are composed; attention in float16 and bfloat16 over pages with one new token each, or
-with heads of 128 elements, is one operator of CANN (`npu_fused_infer_attention_score`).
+with an underscore also `torch_npu.<name>`. They are composed; attention in float16 and bfloat16 over pages with one new token
+each, or with heads of 128 elements, is one operator of CANN (`npu_fused_infer_attention_score`).
 
 """
 

@@ -161,6 +161,8 @@ CASES = {
     "npu_cross_entropy_loss": [
         lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, -100, 2])),
         lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), torch.rand(7), "sum", label_smoothing=0.1),
+        lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, -100, 2]), lse_square_scale_for_zloss=0.3, return_zloss=True),
+        lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), reduction="none", lse_square_scale_for_zloss=0.2),
         lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), reduction="none")],
     "npu_moe_gating_top_k_softmax": [
         lambda d: _call(randn(6, 8, dtype=d), None, 3),

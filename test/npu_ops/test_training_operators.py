@@ -248,3 +248,20 @@ def test_tensors_of_graphs_are_printed_and_saved(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     torch_npu.save_npugraph_tensor(x)
     assert len(list(tmp_path.glob("tensor_*_device_0_0.pt"))) == 1
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_loss_of_statistics_has_a_softmax_where_logits_are_given(device):
+    statistics = [torch.ones(3, device=device)] * 3
+    assert torch_npu.npu_fused_cross_entropy_loss_with_max_sum(*statistics)[1] is None
+    assert torch_npu.npu_fused_cross_entropy_loss_with_max_sum(*statistics, vocab_parallel_logits=torch.ones(3, 5, device=device))[1].shape == (3, 5)
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_only_results_that_have_a_gradient_require_one(device):
+    scores, target = torch.randn(3, 5, device=device, requires_grad=True), torch.tensor([0, 4, 2], device=device)
+    found = torch_npu.npu_cross_entropy_loss(scores, target, lse_square_scale_for_zloss=0.1, return_zloss=True)
+    assert [result.requires_grad for result in found] == [True, False, True, False]
+    gradient, = torch.autograd.grad(found[2].sum(), scores)
+    lse = scores.detach().logsumexp(1, keepdim=True)
+    torch.testing.assert_close(gradient, 0.2 / 3 * lse * scores.detach().softmax(1))

@@ -32,6 +32,67 @@ void say(const char* what, int code) {
   std::printf("%s: %d %s\n", what, code, why != nullptr ? why : "");
 }
 
+void multiply(atb::Context* context, aclrtStream stream) {
+  atb::infer::LinearParam param;
+  param.transposeB = false;
+  param.hasBias = false;
+  param.enAccum = true;
+  atb::Operation* linear = nullptr;
+  say("made", atb::CreateOperation(param, &linear));
+  const OnDevice x({2, 3}, {1, 2, 3, 4, 5, 6}), w({3, 2}, {1, 0, 0, 1, 1, 1}), sum({2, 2}, {10, 20, 30, 40});
+  atb::VariantPack pack;
+  pack.inTensors = {x.tensor, w.tensor, sum.tensor};
+  pack.outTensors = {sum.tensor};
+  uint64_t workspace = 1;
+  say("before setup", linear->Execute(pack, nullptr, 0, context));
+  say("setup", linear->Setup(pack, workspace, context));
+  say("execute", linear->Execute(pack, nullptr, workspace, context));
+  say("synchronize", aclrtSynchronizeStream(stream));
+  const std::vector<float> found = sum.values();
+  std::printf("%s %u %u sums %g %g %g %g\n", linear->GetName().c_str(), linear->GetInputNum(), linear->GetOutputNum(), found[0],
+              found[1], found[2], found[3]);
+  atb::SVector<atb::TensorDesc> in{x.tensor.desc, w.tensor.desc, sum.tensor.desc}, out;
+  say("shapes", linear->InferShape(in, out));
+  std::printf("result %lld %lld\n", static_cast<long long>(out[0].shape.dims[0]), static_cast<long long>(out[0].shape.dims[1]));
+  say("twice set up", linear->Setup(pack, workspace, context));
+  say("no context", linear->Setup(pack, workspace, nullptr));
+  pack.inTensors.resize(2);
+  say("too few", linear->Setup(pack, workspace, context));
+  say("destroyed", atb::DestroyOperation(linear));
+}
+
+void attend(atb::Context* context, aclrtStream stream) {
+  atb::infer::PagedAttentionParam param;
+  param.headNum = 1;
+  atb::Operation* attention = nullptr;
+  say("attention", atb::CreateOperation(param, &attention));
+  const OnDevice query({1, 1, 2}, {1, 0}), cache({1, 2, 1, 2}, {1, 0, 0, 1}), out({1, 1, 2}, {0, 0});
+  OnDevice table({1, 1}, {0}), lengths({1}, {0});
+  table.tensor.desc.dtype = lengths.tensor.desc.dtype = ACL_INT32;
+  atb::VariantPack pack;
+  pack.inTensors = {query.tensor, cache.tensor, cache.tensor, table.tensor, lengths.tensor};
+  pack.outTensors = {out.tensor};
+  uint64_t workspace = 0;
+  say("lengths on the device", attention->Setup(pack, workspace, context));
+  int32_t length = 1;
+  pack.inTensors[4].deviceData = nullptr;
+  pack.inTensors[4].hostData = &length;
+  say("lengths on the host", attention->Setup(pack, workspace, context));
+  length = 7;  // read by Setup
+  say("attended", attention->Execute(pack, nullptr, workspace, context));
+  say("synchronize", aclrtSynchronizeStream(stream));
+  std::printf("first row %g %g\n", out.values()[0], out.values()[1]);
+  length = 3;  // more than its table has pages for
+  attention->Setup(pack, workspace, context);
+  const int launched = attention->Execute(pack, nullptr, workspace, context);
+  say("too long", launched != 0 ? launched : aclrtSynchronizeStream(stream));
+  atb::DestroyOperation(attention);
+  param.scaleType = atb::infer::PagedAttentionParam::SCALE_TYPE_LOGN;
+  attention = nullptr;
+  say("not served", atb::CreateOperation(param, &attention));
+  std::printf("none made: %d\n", attention == nullptr);
+}
+
 }  // namespace
 
 int main() {
@@ -42,65 +103,8 @@ int main() {
   atb::Context* context = nullptr;
   say("context", atb::CreateContext(&context));
   context->SetExecuteStream(stream);
-  {
-    atb::infer::LinearParam param;
-    param.transposeB = false;
-    param.hasBias = false;
-    param.enAccum = true;
-    atb::Operation* linear = nullptr;
-    say("made", atb::CreateOperation(param, &linear));
-    const OnDevice x({2, 3}, {1, 2, 3, 4, 5, 6}), w({3, 2}, {1, 0, 0, 1, 1, 1}), sum({2, 2}, {10, 20, 30, 40});
-    atb::VariantPack pack;
-    pack.inTensors = {x.tensor, w.tensor, sum.tensor};
-    pack.outTensors = {sum.tensor};
-    uint64_t workspace = 1;
-    say("before setup", linear->Execute(pack, nullptr, 0, context));
-    say("setup", linear->Setup(pack, workspace, context));
-    say("execute", linear->Execute(pack, nullptr, workspace, context));
-    say("synchronize", aclrtSynchronizeStream(stream));
-    const std::vector<float> found = sum.values();
-    std::printf("%s %u %u sums %g %g %g %g\n", linear->GetName().c_str(), linear->GetInputNum(), linear->GetOutputNum(), found[0],
-                found[1], found[2], found[3]);
-    atb::SVector<atb::TensorDesc> in{x.tensor.desc, w.tensor.desc, sum.tensor.desc}, out;
-    say("shapes", linear->InferShape(in, out));
-    std::printf("result %lld %lld\n", static_cast<long long>(out[0].shape.dims[0]), static_cast<long long>(out[0].shape.dims[1]));
-    say("twice set up", linear->Setup(pack, workspace, context));
-    say("no context", linear->Setup(pack, workspace, nullptr));
-    pack.inTensors.resize(2);
-    say("too few", linear->Setup(pack, workspace, context));
-    say("destroyed", atb::DestroyOperation(linear));
-  }
-  {
-    atb::infer::PagedAttentionParam param;
-    param.headNum = 1;
-    atb::Operation* attention = nullptr;
-    say("attention", atb::CreateOperation(param, &attention));
-    const OnDevice query({1, 1, 2}, {1, 0}), cache({1, 2, 1, 2}, {1, 0, 0, 1}), out({1, 1, 2}, {0, 0});
-    OnDevice table({1, 1}, {0}), lengths({1}, {0});
-    table.tensor.desc.dtype = lengths.tensor.desc.dtype = ACL_INT32;
-    atb::VariantPack pack;
-    pack.inTensors = {query.tensor, cache.tensor, cache.tensor, table.tensor, lengths.tensor};
-    pack.outTensors = {out.tensor};
-    uint64_t workspace = 0;
-    say("lengths on the device", attention->Setup(pack, workspace, context));
-    int32_t length = 1;
-    pack.inTensors[4].deviceData = nullptr;
-    pack.inTensors[4].hostData = &length;
-    say("lengths on the host", attention->Setup(pack, workspace, context));
-    length = 7;  // read by Setup
-    say("attended", attention->Execute(pack, nullptr, workspace, context));
-    say("synchronize", aclrtSynchronizeStream(stream));
-    std::printf("first row %g %g\n", out.values()[0], out.values()[1]);
-    length = 3;  // more than its table has pages for
-    attention->Setup(pack, workspace, context);
-    const int launched = attention->Execute(pack, nullptr, workspace, context);
-    say("too long", launched != 0 ? launched : aclrtSynchronizeStream(stream));
-    atb::DestroyOperation(attention);
-    param.scaleType = atb::infer::PagedAttentionParam::SCALE_TYPE_LOGN;
-    attention = nullptr;
-    say("not served", atb::CreateOperation(param, &attention));
-    std::printf("none made: %d\n", attention == nullptr);
-  }
+  multiply(context, stream);
+  attend(context, stream);
   say("nothing destroyed", atb::DestroyOperation(nullptr));
   say("context destroyed", atb::DestroyContext(context));
   atb::SVector<int> array;

@@ -48,14 +48,21 @@ def npu_cross_entropy_loss_backward(grad_loss: Tensor, log_prob: Tensor, target:
 
     It has the shape and the dtype, a floating point one, of what it is the gradient of.
     """
-    if lse_square_scale_for_zloss:
-        raise NotImplementedError("npu_cross_entropy_loss: the z-loss has no gradient yet")
-
     constant = None if weight is None else wide(weight.detach())
+    scale, scores = lse_square_scale_for_zloss, log_prob    # log-probabilities are scores of the same softmax
+    if scale:
+        if lse_for_zloss is None or not lse_for_zloss.numel():
+            raise ValueError("npu_cross_entropy_loss_backward: the z-loss needs lse_for_zloss")
+        scores = wide(log_prob) + wide(lse_for_zloss).unsqueeze(1)
 
     def forward(scores: Tensor) -> Tensor:
-        return F.cross_entropy(scores, target.long(), constant, ignore_index=ignore_index, reduction=reduction,
+        loss = F.cross_entropy(scores, target.long(), constant, ignore_index=ignore_index, reduction=reduction,
                                label_smoothing=label_smoothing).reshape(grad_loss.shape)
+        if not scale:
+            return torch.stack([loss])
+        z = _z_loss(scores, target, reduction, ignore_index, scale).reshape(grad_loss.shape)
+        return torch.stack([loss + z, z])
 
-    # log-probabilities are scores of the same softmax.
-    return wide_gradients(forward, (log_prob,), grad_loss)[0]
+    of_z = grad_zloss if grad_zloss is not None and grad_zloss.numel() else torch.zeros_like(grad_loss)
+    grads = torch.stack([grad_loss, of_z] if scale else [grad_loss])
+    return wide_gradients(forward, (scores,), grads)[0].to(log_prob.dtype)

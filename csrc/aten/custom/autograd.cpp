@@ -6,6 +6,7 @@
 // CPU tensors, FakeTensor and torch.compile see nothing but operators. An operator without a rule leaves a node that
 // throws: no gradient goes missing without a word. Where CANN has no backward operator but the operator can be composed of others
 // (`grad: composed`), a call that needs a gradient is composed, by the function of torch_npu/_cpu_ops.
+#include <algorithm>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/library.h>
 
@@ -99,11 +100,7 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
     call->run();
     const auto results = call->results();
     const auto outputs = tensors_of(results);
-    variable_list constant;
-    for (const at::Tensor& output : outputs) {
-      if (!torch::autograd::isDifferentiableType(output.scalar_type())) constant.push_back(output);
-    }
-    ctx->mark_non_differentiable(constant);
+    ctx->mark_non_differentiable(constant_ones(call->custom.grad, results));
     ctx->saved_data["op"] = reinterpret_cast<int64_t>(&call->custom);
     ctx->saved_data["inputs"] = static_cast<int64_t>(inputs.size());
     if (call->custom.grad) save(ctx, *call->custom.grad, arguments, results);
@@ -134,6 +131,21 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
 
  private:
   static constexpr int64_t kNoList = -1;
+
+  // Results without a gradient: by their dtype, or since the rule takes none of them.
+  static variable_list constant_ones(const GradRule* rule, at::ArrayRef<c10::IValue> results) {
+    variable_list constant;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const auto taken = [&](const GradSource& source) {
+        return source.kind == GradKind::kGradient && source.index == static_cast<int>(i);
+      };
+      const bool used = rule == nullptr || std::any_of(rule->arguments.begin(), rule->arguments.end(), taken);
+      for (const at::Tensor& tensor : tensors_of(results.slice(i, 1))) {
+        if (!used || !torch::autograd::isDifferentiableType(tensor.scalar_type())) constant.push_back(tensor);
+      }
+    }
+    return constant;
+  }
 
   // Keeps what the backward operator takes: tensors apart from all else, those of lists behind the others.
   static void save(AutogradContext* ctx, const GradRule& rule, const std::vector<c10::IValue>& arguments,

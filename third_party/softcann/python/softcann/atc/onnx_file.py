@@ -55,7 +55,8 @@ def check(model, path):
             ) from error
         raise AtcError("E16001", f"the model is not valid: {first_line(error)}", solution="Export the model again.") from error
     except (ValueError, RuntimeError) as error:
-        raise AtcError("E16001", f"the model cannot be checked: {first_line(error)}", solution="Export the model again.") from error
+        why = f"the model cannot be checked: {first_line(error)}"
+        raise AtcError("E16001", why, solution="Export the model again.") from error
 
 
 def unregistered(model):
