@@ -40,24 +40,26 @@ call.check(hccl.HcclGetCommName(comm, group), "HcclGetCommName")
 
 
 @pytest.mark.parametrize("inplace", [False, True], ids=["", "Inplace"])
-@pytest.mark.parametrize("kind", ["", "Quant"])
+@pytest.mark.parametrize("kind", ["", "Quant", "WeightQuant"])
 def test_a_sum_is_normalized(libraries, kind, inplace):
     """The sum over one rank is the product itself."""
     done = run(libraries, f"FOLDER = {str(libraries)!r}" + ONE_RANK + f"""
-quantized = {bool(kind)}
+kind = {kind!r}
 x, w = torch.randn(2, 3, 6).bfloat16(), torch.randn(6, 8).bfloat16()
-if quantized:
-    x, w = torch.randint(-9, 9, (2, 3, 6), dtype=torch.int8), torch.randint(-9, 9, (6, 8), dtype=torch.int8)
+if kind:
+    w = torch.randint(-9, 9, (6, 8), dtype=torch.int8)
+if kind == "Quant":
+    x = torch.randint(-9, 9, (2, 3, 6), dtype=torch.int8)
 scale = torch.rand(8).bfloat16() / 20
 residual, gamma = torch.randn(2, 3, 8).bfloat16(), torch.rand(8).bfloat16()
-product = ((x.float() @ w.float()) * (scale.float() if quantized else 1)).bfloat16()
+product = ((x.float() @ w.float()) * (scale.float() if kind else 1)).bfloat16()
 total = product + residual
 wanted = torch.nn.functional.rms_norm(total.float(), [8], gamma.float(), 1e-5)
 y, normal = torch.empty_like(residual), torch.empty_like(residual)
 given = dict(x1=x, x2=w, residual=residual, gamma=gamma, epsilon=1e-5, group=group.value.decode(), reduceOp="sum", streamMode=1,
              normOut=normal)
-if quantized:
-    given["dequantScale"] = scale
+if kind:
+    given["dequantScale" if kind == "Quant" else "antiquantScale"] = scale
 if {inplace}:
     y = residual
 else:

@@ -183,7 +183,10 @@ struct CustomFunction : torch::autograd::Function<CustomFunction> {
         stack.push_back(*value);
       } else if (rule.arguments[i].kind == GradKind::kGradient) {
         const int64_t place = others.get(i).toInt();
-        stack.emplace_back(place < 0 ? at::Tensor() : gradients[place]);
+        const at::Tensor gradient = place < 0 ? at::Tensor() : gradients[place];
+        // That of an empty result is left out: made of zeros, it would be a plain tensor among distributed ones.
+        const bool optional = schema.arguments()[i].type()->kind() == c10::TypeKind::OptionalType;
+        stack.emplace_back(optional && gradient.defined() && gradient.sym_numel() == 0 ? at::Tensor() : gradient);
       } else if (counts[i] != kNoList) {
         stack.emplace_back(variable_list(listed, listed + counts[i]));
         listed += counts[i];

@@ -115,10 +115,12 @@ void matmul_sum(const at::Tensor& x1, const Factors& factors, const at::Tensor& 
   sum_over_ranks(addend, out, product_of(x1, factors));
 }
 
-// The sum over the ranks, plus `residual`, goes to `sum`, which may be `residual` itself, and its RMS normalization to `normal`.
-void matmul_sum_norm(const at::Tensor& x1, const Factors& factors, const at::Tensor& residual, const at::Tensor& gamma,
-                     double epsilon, const at::Tensor& sum, const at::Tensor& normal) {
-  if (stage().number == 0) return product_of(x1, factors)(stage().sent(normal.sizes(), normal.scalar_type()));
+// `value` of the ranks is summed; the sum, plus `residual`, goes to `sum`, which may be `residual` itself, and its RMS
+// normalization to `normal`.
+template <class Value>
+void sum_and_norm(Value&& value, const at::Tensor& residual, const at::Tensor& gamma, double epsilon, const at::Tensor& sum,
+                  const at::Tensor& normal) {
+  if (stage().number == 0) return value(stage().sent(normal.sizes(), normal.scalar_type()));
   // Rounded as it is stored, as where the operators follow each other.
   const at::Tensor total = stage().received(0, normal.sizes(), normal.scalar_type()) + residual;
   put(sum, total);
@@ -267,24 +269,25 @@ OP_COLLECTIVE(aclnnQuantMatmulAllReduceV4, (WITHOUT_QUANTISED_SUMS, sum_plan(gro
 OP_COLLECTIVE(aclnnQuantMatmulAllReduceV5, (WITHOUT_QUANTISED_SUMS, sum_plan(group, reduceOp, output))) {
   matmul_sum(x1, {x2, biasOptional, x1ScaleOptional, x2Scale}, x3Optional, output);
 }
-#define WEIGHT_QUANT_ALL_REDUCE(NAME)                                                              \
-  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, output)) {                                         \
-    sum_over_ranks(x3, output, [&](const at::Tensor& mine) {                                       \
-      const WeightQuantProduct product{antiquantScale, antiquantOffset, bias, antiquantGroupSize}; \
-      put(mine, product.value(x1, in_base_format(x2)));                                            \
-    });                                                                                            \
+#define WEIGHT_QUANT_VALUE                                                                       \
+  [&](const at::Tensor& mine) {                                                                  \
+    const WeightQuantProduct product{antiquantScale, antiquantOffset, bias, antiquantGroupSize}; \
+    put(mine, product.value(x1, in_base_format(x2)));                                            \
   }
+#define WEIGHT_QUANT_ALL_REDUCE(NAME) \
+  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, output)) { sum_over_ranks(x3, output, WEIGHT_QUANT_VALUE); }
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduce)
 WEIGHT_QUANT_ALL_REDUCE(aclnnWeightQuantMatmulAllReduceV2)
 
-#define MATMUL_SUM_NORM(NAME, SCALE, SUM)                                               \
-  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, normOut)) {                             \
-    matmul_sum_norm(x1, {x2, bias, {}, SCALE}, residual, gamma, epsilon, SUM, normOut); \
-  }
-MATMUL_SUM_NORM(aclnnMatmulAllReduceAddRmsNorm, {}, y)
-MATMUL_SUM_NORM(aclnnInplaceMatmulAllReduceAddRmsNorm, {}, residual)
-MATMUL_SUM_NORM(aclnnQuantMatmulAllReduceAddRmsNorm, dequantScale, y)
-MATMUL_SUM_NORM(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, dequantScale, residual)
+#define SUM_AND_NORM(NAME, SUM, VALUE) \
+  OP_COLLECTIVE(NAME, sum_plan(group, reduceOp, normOut)) { sum_and_norm(VALUE, residual, gamma, epsilon, SUM, normOut); }
+#define PRODUCT_VALUE(SCALE) product_of(x1, {x2, bias, {}, SCALE})
+SUM_AND_NORM(aclnnMatmulAllReduceAddRmsNorm, y, PRODUCT_VALUE({}))
+SUM_AND_NORM(aclnnInplaceMatmulAllReduceAddRmsNorm, residual, PRODUCT_VALUE({}))
+SUM_AND_NORM(aclnnQuantMatmulAllReduceAddRmsNorm, y, PRODUCT_VALUE(dequantScale))
+SUM_AND_NORM(aclnnInplaceQuantMatmulAllReduceAddRmsNorm, residual, PRODUCT_VALUE(dequantScale))
+SUM_AND_NORM(aclnnWeightQuantMatmulAllReduceAddRmsNorm, y, WEIGHT_QUANT_VALUE)
+SUM_AND_NORM(aclnnInplaceWeightQuantMatmulAllReduceAddRmsNorm, residual, WEIGHT_QUANT_VALUE)
 
 #define EXCHANGE_MATMUL(NAME)                                                                                                    \
   OP_COLLECTIVE(NAME, exchange_plan(group, transposed_if(x1, transposeX1).size(0), bytes_of_row(transposed_if(x1, transposeX1)), \
