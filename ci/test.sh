@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sets up as ci/demo.sh does and runs the tests, on all cores (ci/run_tests.py); arguments go to pytest.
 #   bash ci/test.sh [-k NAME] [test/unit ...]
-#   bash ci/test.sh --quick       less than five minutes: what QUICK in ci/run_tests.py names
+#   bash ci/test.sh --quick       five to eight minutes: what QUICK in ci/run_tests.py names
 #   bash ci/test.sh --slow        with the tests that take long and find little that the others do not; before a push
 #   bash ci/test.sh --sanitize    the C++ tests of softcann and the allocator under ASan+UBSan, then under TSan
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
