@@ -93,12 +93,12 @@ def attend_paged(
     sequence, is added to the scores; ``sums`` [heads, tokens] takes their logsumexp."""
     if query.device.type == "meta":
         return
+    if mask is not None and (mask.dim() != 2 or mask.shape[0] != query.shape[0] or mask.shape[1] < max(contexts)):
+        mask = None  # without a row for each token
     plain = mask is None and alibi is None and sums is None and causal
     if plain and _fused(query, key_cache, value_cache, lengths, contexts, kv_heads, scale, True, out, table):
         return
     start = 0
-    if mask is not None and (mask.dim() != 2 or mask.shape[0] != query.shape[0] or mask.shape[1] < max(contexts)):
-        mask = None  # without a row for each token
     for b, (length, context) in enumerate(zip(lengths, contexts)):
         rows = slice(start, start + length)
         q = query[rows].transpose(0, 1)
@@ -304,10 +304,8 @@ def _packed(
     start = 0
     for b, length in enumerate(lengths):
         rows = slice(start, start + length)
-        q, k, v = (
-            t[rows].reshape(length, n, -1).transpose(0, 1) for t, n in ((query, heads), (key, kv_heads), (value, kv_heads))
-        )
-        y = attend(q, k, v, scale, *mask.of(b, length, q.device))[0].transpose(0, 1)
+        query_rows, key_rows, value_rows = (t[rows].transpose(0, 1) for t in (q, k, v))
+        y = attend(query_rows, key_rows, value_rows, scale, *mask.of(b, length, q.device))[0].transpose(0, 1)
         out[rows] = y.reshape(out[rows].shape).to(out.dtype)
         start += length
 

@@ -75,27 +75,15 @@ def npu_multi_head_latent_attention_out(*args: Any, output: Tensor, **options: A
 
 
 def npu_multi_head_latent_attention_lse(
-    q_nope: Tensor,
-    q_rope: Tensor,
-    ctkv: Tensor,
-    k_rope: Tensor,
-    block_tables: Tensor,
-    context_lens: List[int],
-    q_headnum: int,
-    qk_scale: float,
-    kv_headnum: int,
-    return_lse: bool,
-    *,
-    calc_type: Optional[str] = None,
-    **options: Any,
+    q_nope: Tensor, q_rope: Tensor, *args: Any, calc_type: Optional[str] = None, **options: Any
 ) -> Tuple[Tensor, Tensor]:
     """:func:`npu_multi_head_latent_attention` and, with ``calc_type`` "calc_type_ring", the logsumexp of the scores [tokens,
     heads, 1], empty otherwise."""
+    *rest, return_lse = args
     asked = return_lse and calc_type == "calc_type_ring"
     output = torch.empty_like(q_nope, dtype=q_rope.dtype)
     lse = q_rope.new_empty((*q_nope.shape[:2], 1) if asked else 0)
-    args = q_nope, q_rope, ctkv, k_rope, block_tables, context_lens, q_headnum, qk_scale, kv_headnum
-    return _latent_attention(*args, **options, output=output, lse=lse if asked else None), lse
+    return _latent_attention(q_nope, q_rope, *rest, **options, output=output, lse=lse if asked else None), lse
 
 
 def npu_multi_head_latent_attention_lse_out(

@@ -10,6 +10,8 @@ using softcann::op::SelfMask;
 
 namespace {
 
+constexpr int int8_tiles = 2;  // a cacheMode
+
 // The operation to set up; null, with the reason recorded, when there is a null pointer.
 Running* operation_of(const char* name, uint64_t* workspace_size, Operation** operation, Context* context) {
   if (workspace_size == nullptr || operation == nullptr || context == nullptr) {
@@ -77,7 +79,6 @@ SOFTCANN_API Status AtbMLAGetWorkspaceSize(const aclTensor* qNope, const aclTens
                                            int maskType, int, int cacheMode, aclTensor* attenOut, aclTensor* lse,
                                            uint64_t* workspaceSize, Operation** operation, Context* context) {
   FIRST_PHASE(AtbMLA);
-  constexpr int int8_tiles = 2;
   if (cacheMode == int8_tiles || qkDescale != nullptr || pvDescale != nullptr) return refuse_value(name, "cacheMode", int8_tiles);
   if (const Status code = check_host(name, "contextLens", contextLens)) return code;
   if (const Status code = qSeqLen != nullptr ? check_host(name, "qSeqLen", qSeqLen) : NO_ERROR) return code;
@@ -97,11 +98,12 @@ SOFTCANN_API Status AtbMLAPreprocessGetWorkspaceSize(
     aclTensor* kvCacheOut1, uint64_t* workspaceSize, Operation** operation, Context* context) {
   FIRST_PHASE(AtbMLAPreprocess);
   constexpr int per_token = 1;
+  const bool of_int8 = cacheMode == int8_tiles;
   if (quantMode > per_token) return refuse_value(name, "quantMode", quantMode);
   return op->prepare<atbMLAPreprocessGetWorkspaceSize, atbMLAPreprocess>(
       *workspaceSize, input, gamma0, beta0, quantScale0, quantOffset0, wdqkv, descale0, bias0, gamma1, beta1, quantScale1,
-      quantOffset1, wuq, descale1, bias1, gamma2, cos, sin, wuk, slotmapping, cacheMode == 2 ? ctkvScale : nullptr,
-      cacheMode == 2 ? qNopeScale : nullptr, epsilon, quantMode == per_token, qOut0, kvCacheOut0, qOut1, kvCacheOut1);
+      quantOffset1, wuq, descale1, bias1, gamma2, cos, sin, wuk, slotmapping, of_int8 ? ctkvScale : nullptr,
+      of_int8 ? qNopeScale : nullptr, epsilon, quantMode == per_token, qOut0, kvCacheOut0, qOut1, kvCacheOut1);
 }
 
 SOFTCANN_API Status AtbPagedCacheLoadGetWorkspaceSize(aclTensor* keyCache, aclTensor* valueCache, aclTensor* blockTable,

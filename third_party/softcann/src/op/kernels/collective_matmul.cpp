@@ -4,6 +4,7 @@
 
 #include "op/collective.h"
 #include "op/kernels/common.h"
+#include "op/kernels/kv_cache.h"
 #include "op/kernels/gemm.h"
 #include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
@@ -124,8 +125,7 @@ void sum_and_norm(Value&& value, const at::Tensor& residual, const at::Tensor& g
   // Rounded as it is stored, as where the operators follow each other.
   const at::Tensor total = stage().received(0, normal.sizes(), normal.scalar_type()) + residual;
   put(sum, total);
-  const at::Tensor wide = widened(total);
-  put(normal, wide * wide.square().mean(-1, true).add_(epsilon).rsqrt_() * widened(gamma));
+  put(normal, row_norm(total, gamma, epsilon));
 }
 
 // --- all_to_all of even parts
