@@ -73,24 +73,27 @@ uint64_t Exchange::receive_bytes(uint32_t ranks) const {
 uint64_t Plan::send_place(size_t i) const {
   uint64_t place = 0;
   for (size_t before = 0; before < i; ++before) {
-    place += aligned(exchanges[before].send_bytes(ranks));
-    if (!exchanges[before].in_place()) place += aligned(exchanges[before].receive_bytes(ranks));
+    const Exchange& one = exchanges[before];
+    const uint32_t among = communicator(one.among).ranks;
+    place += aligned(one.send_bytes(among));
+    if (!one.in_place()) place += aligned(one.receive_bytes(among));
   }
   return place;
 }
 
 uint64_t Plan::receive_place(size_t i) const {
-  return exchanges[i].in_place() ? send_place(i) : send_place(i) + aligned(exchanges[i].send_bytes(ranks));
+  const Exchange& one = exchanges[i];
+  return one.in_place() ? send_place(i) : send_place(i) + aligned(one.send_bytes(communicator(one.among).ranks));
 }
 
-Plan plan_of(const char* group) {
+Communicator communicator_called(const char* group) {
   const Collectives* hccl = collectives();
   if (hccl == nullptr) invalid("libhccl is not loaded, so there is no communicator called '%s'", group);
-  Plan plan{group, 0, 0, {}};
-  if (hccl->find("phase 1", group, &plan.ranks, &plan.rank) == nullptr) {
+  Communicator found{group, 0, 0};
+  if (hccl->find("phase 1", group, &found.ranks, &found.rank) == nullptr) {
     invalid("the current device has no communicator called '%s'; HcclGetCommName tells a communicator's name", group);
   }
-  return plan;
+  return found;
 }
 
 Exchange gather_bytes(int64_t count) { return {HCCL_CMD_ALLGATHER, HCCL_DATA_TYPE_UINT8, static_cast<uint64_t>(count), {}, {}}; }
@@ -142,16 +145,22 @@ aclnnStatus check_workspace(const OpInfo& info, const Plan& plan, const void* wo
   return ACLNN_SUCCESS;
 }
 
-HcclComm communicator_of(const OpInfo& info, const Plan& plan, aclnnStatus* status) {
-  uint32_t ranks = 0, rank = 0;
-  HcclComm comm = collectives()->find(info.name, plan.group, &ranks, &rank);
-  if (comm == nullptr || ranks != plan.ranks) *status = ACLNN_ERR_PARAM_INVALID;
-  return comm;
+Handles handles_of(const OpInfo& info, const Plan& plan, aclnnStatus* status) {
+  Handles comms{};
+  for (size_t which = 0; which < (plan.second ? 2 : 1); ++which) {
+    const Communicator& planned = plan.communicator(which);
+    uint32_t ranks = 0, rank = 0;
+    comms[which] = collectives()->find(info.name, planned.group, &ranks, &rank);
+    if (comms[which] == nullptr || ranks != planned.ranks) *status = ACLNN_ERR_PARAM_INVALID;
+  }
+  return comms;
 }
 
-aclnnStatus exchange(const OpInfo& info, const Plan& plan, uint32_t number, char* workspace, HcclComm comm, aclrtStream stream) {
-  const HcclResult result = run(*collectives(), plan.exchanges[number], workspace + plan.send_place(number),
-                                workspace + plan.receive_place(number), comm, stream);
+aclnnStatus exchange(const OpInfo& info, const Plan& plan, uint32_t number, char* workspace, const Handles& comms,
+                     aclrtStream stream) {
+  const Exchange& one = plan.exchanges[number];
+  const HcclResult result = run(*collectives(), one, workspace + plan.send_place(number), workspace + plan.receive_place(number),
+                                comms[one.among], stream);
   if (result == HCCL_SUCCESS) return ACLNN_SUCCESS;
   const std::string cause = take_recent_error();
   return fail(ACLNN_ERR_INNER, "%s: %s", info.name, cause.c_str());

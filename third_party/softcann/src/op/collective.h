@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
+#include <optional>
 #include <vector>
 
 #include "op/kernel.h"
@@ -24,6 +26,7 @@ struct Exchange {
   HcclDataType type;
   uint64_t count;                         // as in the collective's call; 0 for ALLTOALLV
   std::vector<uint64_t> sends, receives;  // ALLTOALLV: elements by rank
+  size_t among = 0;                       // which of the plan's communicators
 
   // The sum takes the place of the addend.
   bool in_place() const { return kind == HCCL_CMD_ALLREDUCE; }
@@ -31,10 +34,17 @@ struct Exchange {
   uint64_t receive_bytes(uint32_t ranks) const;
 };
 
-struct Plan {
+struct Communicator {
   const char* group;
   uint32_t ranks, rank;
+};
+
+// Of one communicator, or of two, the operator's own and `second`.
+struct Plan : Communicator {
   std::vector<Exchange> exchanges;
+  std::optional<Communicator> second;
+
+  const Communicator& communicator(size_t which) const { return which == 0 ? *this : *second; }
 
   // Where what exchange `i` sends lies in the workspace, and what it receives.
   uint64_t send_place(size_t i) const;
@@ -42,8 +52,10 @@ struct Plan {
   uint64_t workspace() const { return send_place(exchanges.size()); }
 };
 
-// A plan without exchanges of the communicator called `group`; throws where this process has none, which refuses phase 1.
-Plan plan_of(const char* group);
+// Throws where this process has no communicator called `group`, which refuses phase 1.
+Communicator communicator_called(const char* group);
+// A plan without exchanges.
+inline Plan plan_of(const char* group) { return {communicator_called(group), {}, std::nullopt}; }
 // Bytes that each rank gives to all.
 Exchange gather_bytes(int64_t count);
 inline int64_t bytes_of(const at::Tensor& tensor) { return tensor.numel() * static_cast<int64_t>(tensor.itemsize()); }
@@ -83,8 +95,11 @@ class StageScope {
 
 // For launch_in_stages().
 aclnnStatus check_workspace(const OpInfo& info, const Plan& plan, const void* workspace, uint64_t bytes);
-HcclComm communicator_of(const OpInfo& info, const Plan& plan, aclnnStatus* status);
-aclnnStatus exchange(const OpInfo& info, const Plan& plan, uint32_t number, char* workspace, HcclComm comm, aclrtStream stream);
+// By the numbers of Exchange::among.
+using Handles = std::array<HcclComm, 2>;
+Handles handles_of(const OpInfo& info, const Plan& plan, aclnnStatus* status);
+aclnnStatus exchange(const OpInfo& info, const Plan& plan, uint32_t number, char* workspace, const Handles& comms,
+                     aclrtStream stream);
 
 template <auto Make>
 constexpr OpInfo with_plan(OpInfo info) {

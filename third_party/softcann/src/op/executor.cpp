@@ -455,7 +455,7 @@ aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* 
   executor = take_from_client(executor);
   const std::shared_ptr<const Plan> plan = executor->plan;
   aclnnStatus status = check_workspace(info, *plan, workspace, bytes);
-  HcclComm comm = status == ACLNN_SUCCESS ? communicator_of(info, *plan, &status) : nullptr;
+  const Handles comms = status == ACLNN_SUCCESS ? handles_of(info, *plan, &status) : Handles{};
   if (__builtin_expect(fault::armed.load(std::memory_order_relaxed) != 0, 0)) trace_launch(*executor, stream);
   for (uint32_t stage = 0; status == ACLNN_SUCCESS; ++stage) {
     const bool last = stage == plan->exchanges.size();
@@ -465,7 +465,7 @@ aclnnStatus launch_in_stages(const OpInfo& info, aclOpExecutor* executor, void* 
     if (dump::is_active()) dump::note_line(part);
     status = submit_executor(part, stream);
     if (last) return status;
-    if (status == ACLNN_SUCCESS) status = exchange(info, *plan, stage, static_cast<char*>(workspace), comm, stream);
+    if (status == ACLNN_SUCCESS) status = exchange(info, *plan, stage, static_cast<char*>(workspace), comms, stream);
   }
   recycle_executor(executor, false);
   return status;
