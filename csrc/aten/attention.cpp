@@ -25,20 +25,18 @@ namespace torch_npu::native {
 NPU_OPERATOR(aclnnLog);
 NPU_OPERATOR(aclnnInplaceAdd);
 
+at::Tensor compressed_causal_mask(at::Device device) {
+  constexpr int64_t side = 2048;
+  static DeviceConstant mask;
+  return mask.of(device.index(), [&] { return at::ones({side, side}, at::device(device).dtype(at::kBool)).triu_(1); });
+}
+
 namespace {
 
-constexpr int64_t kCompressedMask = 2048;  // side of the mask that stands for any causal mask
 constexpr int64_t kSparseNone = 0, kSparseCausal = 2;
 constexpr int64_t kAllTokens = 2147483647;
 constexpr int64_t kHighPrecision = 0;
 constexpr int64_t kAddAfterScale = 0;  // as PyTorch does; the first version of the operator adds before it scales
-
-// The mask that stands for any causal one.
-const at::Tensor& compressed_causal_mask(const at::Tensor& query) {
-  static DeviceConstant mask;
-  return mask.of(query.device().index(),
-                 [&] { return at::ones({kCompressedMask, kCompressedMask}, query.options().dtype(at::kBool)).triu_(1); });
-}
 
 // The mask as the kernel wants it: either added to the scores, or a bool tensor where true hides.
 struct Mask {
@@ -50,7 +48,7 @@ Mask make_mask(const at::Tensor& query, const at::Tensor& key, const std::option
   Mask mask;
   const auto rows = query.size(2), columns = key.size(2);
   if (causal) {
-    mask.hidden = compressed_causal_mask(query);
+    mask.hidden = compressed_causal_mask(query.device());
     mask.sparse_mode = kSparseCausal;
   } else if (bias && bias->defined()) {
     if (bias->scalar_type() == at::kBool) {

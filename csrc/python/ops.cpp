@@ -6,6 +6,7 @@
 
 #include "aten/custom/table.h"
 #include "aten/fallback.h"
+#include "aten/fused_attention.h"
 #include "op/formats.h"
 #include "python/bindings.h"
 
@@ -48,6 +49,7 @@ py::list custom_operators_with_composed_gradient() {
 void init_ops(py::module_& module) {
   module.def("_custom_ops", &custom_operators);
   module.def("_define_operators", &native::define_operators);
+  module.def("_compressed_causal_mask", &native::compressed_causal_mask);
   module.def("_raw_memory", &op::raw_memory);
   module.def("_to_base_format", [](const at::Tensor& tensor) {
     if (tensor.has_storage()) op::normalize_storage(tensor.storage());

@@ -382,3 +382,24 @@ def test_the_graph_that_is_captured_into():
         torch.npu.current_stream().wait_stream(other)
     with pytest.raises(RuntimeError, match="not currently capturing"):
         torch.npu.NPUGraph.get_currently_capturing_graph()
+
+
+def test_constants_that_no_call_has_made_yet_are_part_of_the_graph():
+    """Attention and losses keep constants by device; whether a call came before must not be seen."""
+    done = subprocess.run([sys.executable, "-c", """
+import torch, torch.nn.functional as F
+q, scores, targets = torch.randn(2, 4, 64, 128).half(), torch.randn(9, 5), torch.randint(5, (9,))
+wanted = F.scaled_dot_product_attention(q.float(), q.float(), q.float(), is_causal=True), F.cross_entropy(scores, targets)
+on = [t.npu() for t in (q, scores, targets)]
+graph = torch.npu.NPUGraph()
+for _ in range(2):
+    with torch.npu.graph(graph):
+        found = F.scaled_dot_product_attention(on[0], on[0], on[0], is_causal=True), F.cross_entropy(on[1], on[2])
+    graph.replay()
+    for y, z in zip(found, wanted):
+        torch.testing.assert_close(y.cpu().float(), z, atol=2e-3, rtol=2e-3)
+    del found
+    graph = torch.npu.NPUGraph()
+    F.scaled_dot_product_attention(on[0], on[0], on[0], is_causal=True), F.cross_entropy(on[1], on[2])
+"""], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, universal_newlines=True, timeout=600)
+    assert done.returncode == 0, done.stdout

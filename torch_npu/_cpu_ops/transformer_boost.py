@@ -10,6 +10,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 import torch
 from torch import Tensor
 
+import torch_npu._C
 from torch_npu._cpu_ops._cache import rms_norm, write_slots
 from torch_npu._cpu_ops._common import no_workspace, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8
@@ -55,7 +56,7 @@ def _fused(
         layout = "TND"
         options.update(actual_seq_lengths=list(itertools.accumulate(lengths)))
         if causal:
-            options.update(sparse_mode=3, atten_mask=torch.ones(2048, 2048, dtype=torch.bool, device=query.device).triu(1))
+            options.update(sparse_mode=3, atten_mask=torch_npu._C._compressed_causal_mask(query.device))
         if table is None:
             key_lengths = list(itertools.accumulate(key_lengths))
     y = torch.ops.npu.npu_fused_infer_attention_score(
