@@ -6,9 +6,11 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/native/Resize.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <c10/core/DispatchKeySet.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "aten/kernel.h"
 #include "aten/shape_rules.h"
 
 namespace torch_npu::native {
@@ -27,9 +29,10 @@ inline at::ScalarType compute_type(at::ScalarType type) {
   return at::isIntegralType(type, /*includeBool=*/true) ? c10::typeMetaToScalarType(c10::get_default_dtype()) : type;
 }
 
-// One operand on the result's device (it may be a number on the host) in a dtype.
+// One operand on the result's device in a dtype. A number on the host is filled in there: a copy would be awaited.
 inline at::Tensor operand(const at::Tensor& tensor, const at::Tensor& out, at::ScalarType type) {
-  return tensor.to(out.device(), type);
+  if (!is_host_scalar(tensor)) return tensor.to(out.device(), type);
+  return at::scalar_tensor(tensor.to(type).item(), out.options().dtype(type));
 }
 inline std::pair<at::Tensor, at::Tensor> promoted(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
   const auto type = at::result_type(self, other);

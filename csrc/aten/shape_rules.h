@@ -145,8 +145,12 @@ at::Tensor cast(const at::Tensor& tensor, at::ScalarType dtype);
 const at::Tensor& bool_mask(const at::Tensor& mask, const char* op);
 // Weight of each class; undefined means 1 for each, which CANN wants spelled out.
 at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tensor& scores);
-// Numbers as a 1-D device tensor of the dtype of `like`.
-at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like);
+// Numbers as a 1-D tensor of the device: copied in one go, filled in one by one while the stream is being captured, since the
+// copy would be awaited.
+at::Tensor numbers_on(at::Device device, at::ScalarType dtype, at::ArrayRef<at::Scalar> values);
+inline at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {
+  return numbers_on(like.device(), like.scalar_type(), values);
+}
 // True of a list of one number many times over, as optimizers give it: no upload is needed then.
 bool all_equal(at::ArrayRef<at::Scalar> values);
 // Largest finite value (sign 1) or smallest (sign -1) of a dtype.

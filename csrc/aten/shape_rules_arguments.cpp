@@ -9,8 +9,9 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/ops/as_strided_native.h>
 
-#include "aten/factory.h"
 #include "aten/device_constant.h"
+#include "aten/factory.h"
+#include "core/capture.h"
 #include "op/launch.h"
 
 namespace torch_npu::native {
@@ -87,11 +88,17 @@ at::Tensor class_weights(const std::optional<at::Tensor>& weight, const at::Tens
   return at::native::as_strided_tensorimpl(kept.of(scores.device().index(), [&] { return ones(most_kept); }), {classes}, {1});
 }
 
-at::Tensor upload(at::ArrayRef<at::Scalar> values, const at::Tensor& like) {
-  auto host = at::detail::empty_cpu({static_cast<int64_t>(values.size())}, at::kDouble, false, std::nullopt);
+at::Tensor numbers_on(at::Device device, at::ScalarType dtype, at::ArrayRef<at::Scalar> values) {
+  const auto count = static_cast<int64_t>(values.size());
+  if (core::any_capture() && core::is_capturing(core::current_stream())) {
+    const auto filled = at::empty({count}, at::device(device).dtype(dtype));
+    for (int64_t i = 0; i < count; ++i) filled.select(0, i).fill_(values[static_cast<size_t>(i)]);
+    return filled;
+  }
+  auto host = at::detail::empty_cpu({count}, at::kDouble, false, std::nullopt);
   auto* data = host.mutable_data_ptr<double>();
   for (size_t i = 0; i < values.size(); ++i) data[i] = values[i].toDouble();
-  return at::Tensor(host).to(like.scalar_type()).to(like.device());
+  return at::Tensor(host).to(dtype).to(device);
 }
 
 bool all_equal(at::ArrayRef<at::Scalar> values) {

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide
+from torch_npu._cpu_ops._common import numbers_on, wide
 
 _BLOCK = 32
 _FP4 = {"e2m1": [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0], "e1m2": [0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.75]}
@@ -73,7 +73,7 @@ def decode(y: Tensor, kind: str) -> Tensor:
     if kind in _FP8:
         return y.view(_FP8[kind]).float() if y.dtype == torch.uint8 else y.float()
     codes = torch.stack([y & 15, y >> 4], -1).flatten(-2).long()
-    size = torch.tensor(_FP4[kind], device=y.device)[codes & 7]
+    size = numbers_on(y.device, _FP4[kind])[codes & 7]
     return torch.where(codes >= 8, -size, size)
 
 

@@ -1,7 +1,7 @@
 """What the references share."""
 
 import inspect
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -10,6 +10,14 @@ from torch import Tensor
 def wide(tensor: Any) -> Tensor:
     """In float32, unless it is float64 already; None stays None."""
     return tensor if tensor is None or tensor.dtype == torch.float64 else tensor.float()
+
+
+def numbers_on(device: torch.device, values: Sequence[Any], dtype: Optional[torch.dtype] = None) -> Tensor:
+    """A list of numbers as a tensor [numbers]: copied, but filled in one by one while a stream of the NPU is being captured, as
+    the copy would be awaited."""
+    if device.type != "npu" or not values or not torch.npu.is_current_stream_capturing():
+        return torch.tensor(values, dtype=dtype, device=device)
+    return torch.stack([torch.full((), value, dtype=dtype, device=device) for value in values])
 
 
 def trailing(gamma: Tensor) -> List[int]:

@@ -6,7 +6,7 @@ from typing import Any, List, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import unsupported, wide
+from torch_npu._cpu_ops._common import numbers_on, unsupported, wide
 from torch_npu._cpu_ops._gradient import gradients
 from torch_npu._cpu_ops.dropout import _bits, _npu_dropout_gen_mask_Tensor
 from torch_npu._cpu_ops.inference_attention import npu_fused_infer_attention_score
@@ -56,7 +56,7 @@ def _hidden(rows: int, columns: int, atten_mask: Any, sparse_mode: Any, pre_tock
     if sparse_mode in (2, 3):
         return distance > 0
     if sparse_mode >= 5:
-        ends = torch.tensor(prefix, device=device).view(-1, 1, 1, 1)
+        ends = numbers_on(device, prefix).view(-1, 1, 1, 1)
         return (distance > 0) & (torch.arange(columns, device=device) >= ends)
     band = (distance > next_tockens) | (distance < -pre_tockens)
     return band if sparse_mode == 4 else band | atten_mask
@@ -398,7 +398,7 @@ def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, column
     """The mask, and true behind each sequence's own length."""
     if lengths is None or len(lengths) == 0:
         return mask
-    beyond = torch.arange(columns, device=key.device) >= torch.tensor(list(lengths), device=key.device).view(-1, 1, 1, 1)
+    beyond = torch.arange(columns, device=key.device) >= numbers_on(key.device, list(lengths)).view(-1, 1, 1, 1)
     return beyond if mask is None else mask.bool() | beyond
 
 

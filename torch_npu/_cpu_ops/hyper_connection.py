@@ -8,7 +8,7 @@ from typing import Optional, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import wide
+from torch_npu._cpu_ops._common import numbers_on, wide
 from torch_npu._cpu_ops._gradient import gradients
 
 # Before a layer -------------------------------------------------------------------------------------------------------------
@@ -17,7 +17,7 @@ from torch_npu._cpu_ops._gradient import gradients
 def _spread(alpha: Tensor, streams: int) -> Tensor:
     """The factor of each mapping's element: alpha's are for the parts (pre, post, residual) or (pre, post)."""
     sizes = [streams, streams, streams * streams][: alpha.numel()]
-    return torch.repeat_interleave(wide(alpha), torch.tensor(sizes, device=alpha.device), output_size=sum(sizes))
+    return torch.repeat_interleave(wide(alpha), numbers_on(alpha.device, sizes), output_size=sum(sizes))
 
 
 def npu_mhc_pre(

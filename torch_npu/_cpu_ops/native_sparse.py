@@ -26,13 +26,9 @@ def _spans(name: str, argument: str, ends: Optional[Sequence[int]]) -> List[Tupl
 # Compression ----------------------------------------------------------------------------------------------------------------
 
 
-def _window_starts(length: int, block: int, stride: int) -> range:
-    return range(0, length - block + 1, stride)
-
-
 def _compressed(rows: Tensor, weight: Tensor, block: int, stride: int) -> Tensor:
     """Weighted sums of windows of ``rows`` [length, heads, size]: [windows, heads, size]."""
-    starts = torch.tensor(_window_starts(rows.shape[0], block, stride), dtype=torch.long, device=rows.device)
+    starts = torch.arange(0, max(0, rows.shape[0] - block + 1), stride, device=rows.device)
     windows = rows[starts.unsqueeze(1) + torch.arange(block, device=rows.device)]
     return (windows * weight.unsqueeze(-1)).sum(1)
 

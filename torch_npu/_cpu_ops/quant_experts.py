@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from torch_npu._cpu_ops._common import ends_of, groups_of, out_of_place, unsupported, wide
+from torch_npu._cpu_ops._common import ends_of, groups_of, numbers_on, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
 
 # c10's numbers and CANN's.
@@ -114,7 +114,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     a, b = y.chunk(2, -1)
     value = F.silu(a) * b
     if smooth_scale is not None:
-        group = groups_of(x.shape[0], torch.tensor(ends, device=x.device)).clamp(max=len(ends) - 1)
+        group = groups_of(x.shape[0], numbers_on(x.device, ends)).clamp(max=len(ends) - 1)
         smooth = wide(smooth_scale)[group]
         value = value * (smooth.unsqueeze(-1) if smooth.dim() == 1 else smooth)
     value[ends[-1] :] = 0
@@ -168,7 +168,7 @@ def npu_grouped_matmul_List(
     x: List[Tensor], weight: List[Tensor], *, group_list: Optional[List[int]] = None, **options: Any
 ) -> List[Tensor]:
     """:func:`npu_grouped_matmul` with the ends of the groups as a list."""
-    groups = torch.tensor(list(group_list), device=x[0].device) if group_list else None
+    groups = numbers_on(x[0].device, list(group_list)) if group_list else None
     return torch.ops.npu.npu_grouped_matmul(x, weight, group_list=groups, **options)
 
 

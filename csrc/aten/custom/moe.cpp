@@ -5,7 +5,6 @@
 #include "op/launch.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -111,7 +110,7 @@ at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Ten
   TORCH_CHECK_VALUE(!expert_tokens || !expert_tokens_index, "npu_ffn: give expert_tokens or expert_tokens_index, not both");
   std::optional<at::Tensor> tokens;
   if (const auto given = expert_tokens ? expert_tokens : expert_tokens_index)
-    tokens = at::tensor(*given, at::kLong).to(x.device());
+    tokens = numbers_on(x.device(), at::kLong, std::vector<at::Scalar>(given->begin(), given->end()));
   at::DimVector sizes(x.sizes());
   sizes.back() = weight2.size(-1);
   const bool quantized = x.scalar_type() == at::kChar;

@@ -1,9 +1,9 @@
 // Steps of optimizers with the caller's moments. CANN takes the numbers from tensors of one element.
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/tensor.h>
 
 #include <initializer_list>
 
+#include "aten/shape_rules.h"
 #include "generated/torch_npu_custom_functions.h"
 #include "op/launch.h"
 
@@ -14,12 +14,9 @@ NPU_OPERATOR(aclnnApplyAdamW);
 
 namespace {
 
-// All numbers travel to the device in one copy. Each is read out of [i] of the result.
+// Each is read out of [i] of the result.
 std::vector<at::Tensor> on_device(std::initializer_list<at::Scalar> numbers, const at::Tensor& like) {
-  std::vector<double> values;
-  for (const auto& number : numbers) values.push_back(number.toDouble());
-  const auto dtype = like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return at::tensor(values, at::dtype(dtype)).to(like.device()).split(1);
+  return numbers_on(like.device(), like.scalar_type() == at::kDouble ? at::kDouble : at::kFloat, numbers).split(1);
 }
 
 // What a step writes: the parameter and its moments.
