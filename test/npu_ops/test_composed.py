@@ -110,6 +110,23 @@ def test_grouped_products_in_int8_are_shifted(device):
     assert found.dtype == torch.int8 and torch.equal(found.cpu(), exact.round().clamp(-128, 127).to(torch.int8))
 
 
+@DEVICES
+def test_grouped_products_of_int4(device):
+    x, weight, token = torch.randint(-8, 8, (5, 16)), torch.randint(-8, 8, (2, 16, 24)), torch.rand(5)
+    scale = torch.arange(1.0, 49.0).view(2, 1, 24) / 4
+    one = torch.ones(1)
+    rows, columns = (torch_npu.npu_quantize(t.float(), one, None, torch.quint4x2, -1, False) for t in (x, weight))
+    numbers = torch.stack([scale.view(torch.int32), torch.zeros(2, 1, 24, dtype=torch.int32)], -1).view(torch.int64).squeeze(-1)
+    given = move(device, rows, columns, numbers, token, torch.tensor([2, 5]))
+    found, = torch_npu.npu_grouped_matmul([given[0]], [given[1]], scale=[given[2]], per_token_scale=[given[3]], group_list=given[4], split_item=3,
+                                          group_type=0, output_dtype=torch.float16)
+    exact = torch.cat([x[:2] @ weight[0] * scale[0], x[2:] @ weight[1] * scale[1]]) * token[:, None]
+    torch.testing.assert_close(found.cpu(), exact.half(), rtol=2e-3, atol=2e-3)
+    pair, = torch_npu.npu_grouped_matmul([given[0]], [given[1][:1]], scale=[given[2][:1]], group_list=given[4][:1], split_item=3,
+                                         group_type=0, output_dtype=torch.bfloat16)
+    torch.testing.assert_close(pair[:2].cpu(), (x[:2] @ weight[0] * scale[0]).bfloat16(), rtol=1e-2, atol=1e-2)
+
+
 # Steps, masks, formats --------------------------------------------------------------------------------------------------------
 
 

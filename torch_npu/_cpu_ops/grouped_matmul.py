@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import as_dtype, ends_of, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, bias_parts, exact, numbers_of_scale
+from torch_npu._cpu_ops._int8 import as_int8, bias_parts, exact, numbers_of_scale, unpacked
 
 _ACTIVATIONS = {0: lambda y: y, 1: F.relu, 2: lambda y: F.gelu(y, approximate="tanh"),
                 4: lambda y: y * torch.sigmoid(1.702 * y), 5: F.silu}
@@ -36,7 +36,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
     (``group_list_type`` 0) or how long they are (1). Groups of weight, bias and scales are a list, or the first dimension of
     its one tensor. ``scale`` and ``per_token_scale`` multiply
     the product, ``antiquant_*`` the weight; ``offset`` shifts results in int8, which are rounded. ``act_type``: 0 none, 1
-    relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``: x's dtype by default.
+    relu, 2 gelu (tanh), 4 fast gelu, 5 silu. ``output_dtype``: x's dtype by default. int32 are eight int4 each.
     """
     name = "npu_grouped_matmul"
     kind = group_type if group_type is not None else (-1 if group_list is None else 0)
@@ -45,6 +45,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
         raise ValueError(f"{name}: group_type={kind} does not suit group_list={group_list!r}")
     dtype = as_dtype(x[0].dtype if output_dtype is None else output_dtype)
     activation = _ACTIVATIONS[act_type or 0]
+    x, weight = [unpacked(t) for t in x], [unpacked(t) for t in weight]
 
     def product(rows: Any, i: Any, tokens: Any) -> Any:
         w = wide(_part(weight, i, 2))
@@ -52,7 +53,7 @@ def npu_grouped_matmul(x: Sequence[Tensor], weight: Sequence[Tensor], *, bias: O
             w = (w if not antiquant_offset else w + wide(_part(antiquant_offset, i, 1))) * wide(_part(antiquant_scale, i, 1))
         y, (before, behind), s = torch.matmul(wide(rows), w), bias_parts(_part(bias, i, 1)), _part(scale, i, 1)
         y = y if before is None else y + wide(before)
-        y = y if s is None else y * wide(s)
+        y = y if s is None else y * numbers_of_scale(s)
         y = y if tokens is None else y * wide(tokens).unsqueeze(-1)
         y, shift = activation(y if behind is None else y + wide(behind)), _part(offset, i, 1)
         return as_int8(y if shift is None else y + wide(shift)) if dtype == torch.int8 else y.to(dtype)

@@ -52,21 +52,21 @@ std::vector<at::Tensor> results(at::TensorList x, at::TensorList weight, const s
     TORCH_CHECK(x.size() == weight.size(), "npu_grouped_matmul: ", x.size(), " inputs and ", weight.size(), " weights");
     int64_t rows = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      if (separate) out.push_back(empty_like_with(x[i], with_columns(x[i], weight[i].size(-1)), dtype));
+      if (separate) out.push_back(empty_like_with(x[i], with_columns(x[i], columns_of_weight(weight[i])), dtype));
       rows += x[i].size(0);
     }
-    if (!separate) out.push_back(empty_like_with(x[0], {rows, weight[0].size(-1)}, dtype));
+    if (!separate) out.push_back(empty_like_with(x[0], {rows, columns_of_weight(weight[0])}, dtype));
   } else if (separate) {
     TORCH_CHECK_NOT_IMPLEMENTED(group_type == kRows, "npu_grouped_matmul: group_type=", group_type,
                                 " with separate results (split_item=", split_item, ") is not supported");
     const auto rows = rows_of_groups(*group_list, group_list_type, weight.size());
     for (size_t i = 0; i < rows.size(); ++i)
-      out.push_back(empty_like_with(x[0], {rows[i], weight[weight.size() == 1 ? 0 : i].size(-1)}, dtype));
+      out.push_back(empty_like_with(x[0], {rows[i], columns_of_weight(weight[weight.size() == 1 ? 0 : i])}, dtype));
   } else if (group_type == kRows) {
-    out.push_back(empty_like_with(x[0], with_columns(x[0], weight[0].size(-1)), dtype));
+    out.push_back(empty_like_with(x[0], with_columns(x[0], columns_of_weight(weight[0])), dtype));
   } else {
     TORCH_CHECK_NOT_IMPLEMENTED(group_type == kColumns, "npu_grouped_matmul: group_type=", group_type, " is not supported");
-    out.push_back(empty_like_with(x[0], {group_list->numel(), x[0].size(0), weight[0].size(-1)}, dtype));
+    out.push_back(empty_like_with(x[0], {group_list->numel(), x[0].size(0), columns_of_weight(weight[0])}, dtype));
   }
   return out;
 }

@@ -27,10 +27,6 @@ at::DimVector split_heads(const at::Tensor& x, at::IntArrayRef splits, size_t pa
 
 namespace {
 
-// int32 are eight int4 each, of the dimension that is dense in memory.
-bool packs_columns(const at::Tensor& weight) {
-  return weight.scalar_type() == at::kInt && !(weight.stride(-1) != 1 && weight.stride(-2) == 1);
-}
 bool is_float8(const at::Tensor& x) { return x.scalar_type() == at::kFloat8_e5m2 || x.scalar_type() == at::kFloat8_e4m3fn; }
 bool multiplies(const at::Tensor& x, const at::Tensor& weight) {
   if (is_float8(x)) return is_float8(weight);
@@ -52,11 +48,16 @@ at::DimVector permuted(at::IntArrayRef sizes, at::OptionalIntArrayRef order) {
 
 }  // namespace
 
+int64_t columns_of_weight(const at::Tensor& weight) {
+  const bool packed = weight.scalar_type() == at::kInt && !(weight.stride(-1) != 1 && weight.stride(-2) == 1);
+  return weight.size(-1) * (packed ? kCodesPerInt32 : 1);
+}
+
 int64_t few_bit_columns(const at::Tensor& x, at::TensorList weight) {
   const at::Tensor& first = first_of(weight, "weight");
   TORCH_CHECK_NOT_IMPLEMENTED(multiplies(x, first), "x of ", x.scalar_type(), " with weights of ", first.scalar_type(),
                               " is not supported, only int8, int32 (int4) and float8");
-  return first.size(-1) * (packs_columns(first) ? kCodesPerInt32 : 1);
+  return columns_of_weight(first);
 }
 
 at::DimVector packed_int4_sizes(const char* op, const at::Tensor& x) {

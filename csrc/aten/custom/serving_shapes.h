@@ -19,6 +19,8 @@ at::DimVector latent_scale_sizes(const at::Tensor& token_x, const at::Tensor& we
 int64_t heads_width(at::IntArrayRef qkv_size, at::IntArrayRef head_nums, size_t part);
 // Part `part` of rows that are cut into `splits`, as heads of `size`: x's leading sizes, heads, size.
 at::DimVector split_heads(const at::Tensor& x, at::IntArrayRef splits, size_t part, int64_t size);
+// Columns of a matrix, of which int32 are eight int4 each of the dimension that is dense in memory.
+int64_t columns_of_weight(const at::Tensor& weight);
 // Columns of the product of groups of rows with weights, of which int32 are eight int4 each. Throws NotImplementedError for
 // dtypes that are not multiplied.
 int64_t few_bit_columns(const at::Tensor& x, at::TensorList weight);
