@@ -89,6 +89,7 @@ def test_attention_into_given_tensors(device):
     q, k, v = (torch.randn(1, 2, 3, 8, device=device) for _ in range(3))
     options = dict(num_heads=2, input_layout="BNSD", scale=0.5, softmax_lse_flag=True)
     workspace = torch_npu._npu_fused_infer_attention_score_get_max_workspace(q, k, v, **options)
+    assert workspace.dtype == q.dtype   # as published
     out, lse = torch_npu._npu_fused_infer_attention_score_infer_output(q, v, num_heads=2, input_layout="BNSD", softmax_lse_flag=True)
     torch_npu.npu_fused_infer_attention_score.out(q, k, v, workspace=workspace, out=[out, lse], **options)
     expected = torch_npu.npu_fused_infer_attention_score(q, k, v, **options)

@@ -97,7 +97,7 @@ def no_workspace(operator: str) -> Callable:
 
     def variant(*args: Any, **options: Any) -> Tensor:
         query = args[0] if args else next(iter(options.values()))
-        return query.new_empty(0, dtype=torch.uint8)
+        return query.new_empty(0)
 
     variant.__doc__ = f"The workspace for :func:`{operator}`: empty, as operators take memory from the caching allocator."
     return variant
