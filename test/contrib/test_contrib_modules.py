@@ -159,6 +159,17 @@ def test_multi_head_attention(padded):
     same(out.view(batch, length, 16), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_multi_head_attention_reads_the_keys_it_is_given_in_the_dtype_of_the_query():
+    layer = module.MultiheadAttention(16, 4, self_attention=True, encoder_decoder_attention=True).npu()
+    query, key, value = torch.randn(3, 6, 16).npu().unbind()
+    expected, _ = layer(query, key, value, 2, 3, 3)
+    layer.self_attention = layer.encoder_decoder_attention = False
+    assert torch.equal(layer(query, key, value, 2, 3, 3)[0], expected)
+    found, _ = layer(query.half(), key.half(), value.half(), 2, 3, 3)
+    assert found.dtype == torch.float16
+    same(found.float(), expected, rtol=2e-2, atol=2e-2)
+
+
 def test_linear_quant():
     layer = module.LinearQuant(8, 4, dtype=torch.int8, output_dtype=torch.float16)
     layer.weight.data = torch.randint(-5, 5, (4, 8), dtype=torch.int8)

@@ -108,8 +108,8 @@ class MultiheadAttention(nn.Module):
         """
         if incremental_state is not None or static_kv:
             raise NotImplementedError("MultiheadAttention keeps no keys and values between calls: give all of them")
-        key = query if key is None or self.self_attention else key
-        value = key if value is None or self.self_attention or self.encoder_decoder_attention else value
+        key = query if key is None else key
+        value = key if value is None else value
         k, v = self.k_proj(key).view(bsz, s_len, -1), self.v_proj(value).view(bsz, s_len, -1)
         q = self.q_proj(query).view(bsz, tgt_len, -1)
         extra = 0
@@ -128,7 +128,7 @@ class MultiheadAttention(nn.Module):
             return scores, v
         weights = torch.softmax(scores, -1, dtype=torch.float32).to(scores.dtype)
         mixed = torch.matmul(self.dropout_module(weights), v)
-        out = self.out_proj(mixed.transpose(1, 2).reshape(bsz * tgt_len, self.embed_dim))
+        out = self.out_proj(mixed.transpose(1, 2).reshape(bsz * tgt_len, self.embed_dim)).to(query.dtype)
         if need_head_weights:
             return out, weights.transpose(0, 1)
         return out, weights.mean(1) if need_weights else None
