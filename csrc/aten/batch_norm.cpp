@@ -77,7 +77,8 @@ Three normalize(const at::Tensor& input, const Optional& weight, const Optional&
                 (*each)->scalar_type());
   }
   const int64_t channels = training ? input.size(1) : 0;
-  auto out = make(like(input));
+  const auto format = input.suggest_memory_format();
+  auto out = input.is_contiguous(format) ? make(like(input)) : at::empty_like(input, format);
   auto mean = empty_like_with(input, {channels}, stats_type(input));
   auto invstd = empty_like_with(input, {channels}, stats_type(input));
   forward(input, weight, bias, running_mean, running_var, training, momentum, eps, out, mean, invstd);

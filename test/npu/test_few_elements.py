@@ -101,6 +101,16 @@ def test_batch_norm(affine, shape):
         torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=2e-5)
 
 
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 5), (2, 3, 4, 5)])
+def test_batch_norm_of_a_transposed_tensor_is_contiguous_as_on_the_cpu(shape, training):
+    x = torch.randn(shape).mT.contiguous().mT
+    zero, one = torch.zeros(3), torch.ones(3)
+    expected, found = both(lambda x, mean, var: F.batch_norm(x, mean, var, training=training), x, zero, one)
+    assert found.stride() == expected.stride() and found.is_contiguous()
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-5, atol=2e-5)
+
+
 @pytest.mark.parametrize("size", [1, 5, 8, 19, 32, 64])
 @pytest.mark.parametrize("rows, columns", [(1, 1), (1, 37), (6, 6), (3, 11)])
 @pytest.mark.parametrize("causal", [False, True])
