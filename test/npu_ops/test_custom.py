@@ -309,8 +309,8 @@ def test_adam_w_is_torchs(device, amsgrad):
     for step in range(1, 6):
         weight.grad = torch.randn(7, 3, dtype=torch.float64) / step
         optimizer.step()
-        results = torch_npu.npu_apply_adam_w(0.8 ** step, 0.95 ** step, 0.05, 0.1, 0.8, 0.95, 1e-3, weight.grad.to(device), most,
-                                             amsgrad, False, out=(var, m, v))
+        results = torch_npu.npu_apply_adam_w(0.8 ** (step - 1), 0.95 ** (step - 1), 0.05, 0.1, 0.8, 0.95, 1e-3,
+                                             weight.grad.to(device), most, amsgrad, False, out=(var, m, v))
         assert [t.data_ptr() for t in results] == [t.data_ptr() for t in (var, m, v)]
     torch.testing.assert_close(var.cpu(), weight.detach())
     with pytest.raises(RuntimeError, match="amsgrad needs max_grad_norm"):

@@ -217,7 +217,7 @@ def steps_and_checks():
     for one, other in zip(made, (var - 0.1 * 0.01 ** 0.5 / 0.1 * ahead / (second.sqrt() + 1e-6), first, second)):
         same(one, other)
     made = torch_npu.npu_apply_adam_w(0.9, 0.99, 0.1, 0.01, 0.9, 0.99, 1e-6, grad.to(DEVICE), None, False, False, out=tuple(npu(var, m, v)))
-    for one, other in zip(made, (var * (1 - 0.001) - 0.1 * (first / 0.1) / ((second / 0.01).sqrt() + 1e-6), first, second)):
+    for one, other in zip(made, (var * (1 - 0.001) - 0.1 * (first / 0.19) / ((second / 0.0199).sqrt() + 1e-6), first, second)):
         same(one, other)
     state = npu(torch.ones(3), torch.tensor([50.0]), torch.tensor([1.0]), torch.tensor([0.5]), torch.tensor([2.0]), torch.tensor([9]).int())
     level = torch_npu._npu_silent_check(*state, 7, 1e4, 100.0, 1e2, 10.0)

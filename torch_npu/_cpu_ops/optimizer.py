@@ -57,9 +57,10 @@ def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weig
                          maximize: Optional[bool], *, out: Sequence[Tensor]) -> Tuple[Tensor, Tensor, Tensor]:
     """A step of AdamW, in place, called with ``out=(var, m, v)``: the parameter and its two moments, of ``grad``'s shape.
 
-    ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of the step, from 1. With ``amsgrad``,
-    ``max_grad_norm`` holds the greatest second moment so far and is brought up to date; with ``maximize`` the step goes up
-    the gradient. Returns (var, m, v). Errors: ``amsgrad`` without ``max_grad_norm``.
+    ``beta1_power`` and ``beta2_power``: beta1 and beta2 to the power of the number of steps made before, so that the first step
+    takes 1 (npu_apply_adam counts this step too). With ``amsgrad``, ``max_grad_norm`` holds the greatest second
+    moment so far and is brought up to date; with ``maximize`` the step goes up the gradient. Returns (var, m, v).
+    Errors: ``amsgrad`` without ``max_grad_norm``.
     Source: I. Loshchilov and F. Hutter, Decoupled Weight Decay Regularization, 2017; as torch.optim.AdamW.
     """
     var, m, v = _written("npu_apply_adam_w", out)
@@ -72,7 +73,7 @@ def npu_apply_adam_w_out(beta1_power: float, beta2_power: float, lr: float, weig
     second = v
     if amsgrad and max_grad_norm is not None:
         second = max_grad_norm.copy_(torch.maximum(max_grad_norm, v))
-    var.sub_(lr / (1 - beta1_power) * m / ((second / (1 - beta2_power)).sqrt() + epsilon))
+    var.sub_(lr / (1 - beta1_power * beta1) * m / ((second / (1 - beta2_power * beta2)).sqrt() + epsilon))
     return var, m, v
 
 

@@ -100,6 +100,7 @@ OP_COST(aclnnFusedSgd, per_element(paramsRef)) {
   if (given(gradScaleOptional)) grads.store();
 }
 
+// The powers are those of the step before: this step's are theirs times beta.
 OP_COST(aclnnApplyAdamW, per_element(varRef)) {
   const double rate = number(lr), b1 = number(beta1), b2 = number(beta2);
   at::Tensor gradient = maximize ? grad.neg() : grad;
@@ -112,8 +113,8 @@ OP_COST(aclnnApplyAdamW, per_element(varRef)) {
     at::cpu::maximum_outf(maxGradNormOptional, vRef, writable(maxGradNormOptional));
     second = maxGradNormOptional;
   }
-  const at::Tensor denominator = second.div(1 - number(beta2Power)).sqrt_().add_(number(eps));
-  varRef.addcdiv_(mRef, denominator, -rate / (1 - number(beta1Power)));
+  const at::Tensor denominator = second.div(1 - number(beta2Power) * b2).sqrt_().add_(number(eps));
+  varRef.addcdiv_(mRef, denominator, -rate / (1 - number(beta1Power) * b1));
 }
 
 OP_COST(aclnnApplyAdam, per_element(varRef)) {

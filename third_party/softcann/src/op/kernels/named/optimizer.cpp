@@ -34,7 +34,7 @@ NAMED(ApplyAdamD) {
   put(call.out(2), v);
 }
 // var, m, v, beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, (the greatest second moment so far); var, m
-// and v again.
+// and v again. The powers are those of the step before: this step's are theirs times beta.
 NAMED(ApplyAdamW) {
   const double rate = call.number(5), beta1 = call.number(7), beta2 = call.number(8);
   at::Tensor grad = widened(call.in(10));
@@ -46,8 +46,8 @@ NAMED(ApplyAdamW) {
     TORCH_CHECK(call.in(11).defined(), "amsgrad needs the greatest second moment");
     second = at::maximum(v, widened(call.in(11)));
   }
-  const at::Tensor step = m / ((second / (1 - call.number(4))).sqrt() + call.number(9));
-  put(call.out(0), widened(call.in(0)) * (1 - rate * call.number(6)) - rate / (1 - call.number(3)) * step);
+  const at::Tensor step = m / ((second / (1 - call.number(4) * beta2)).sqrt() + call.number(9));
+  put(call.out(0), widened(call.in(0)) * (1 - rate * call.number(6)) - rate / (1 - call.number(3) * beta1) * step);
   put(call.out(1), m);
   put(call.out(2), v);
 }
