@@ -41,6 +41,15 @@ NAMED(NMSWithMask) {
   put(call.out(1), at::arange(given.size(0)));
   put(call.out(2), mask);
 }
+// Boxes [n, 4], scores [n], and a number each: how many at most, the overlap's and the score's threshold. `offset` is how much
+// longer than the difference of its corners a side is. The result has as many numbers as boxes stay.
+NAMED(NonMaxSuppressionV3) {
+  at::Tensor boxes = widened(call.in(0)).clone();
+  boxes.narrow(1, 2, 2).add_(call.attribute<int64_t>("offset", 0));
+  const Integers chosen =
+      survivors(boxes, by_score(call.in(1), call.in(4).item<double>()), call.in(3).item<double>(), call.in(2).item<int64_t>());
+  call.give(0, at::tensor(chosen, at::kLong));
+}
 // Boxes [n, 4], scores [n], and a number each: how many at most, the overlap's and the score's threshold.
 NAMED(NonMaxSuppressionV4) {
   const Integers chosen = survivors(widened(call.in(0)), by_score(call.in(1), call.in(4).item<double>()),
