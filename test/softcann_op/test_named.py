@@ -28,7 +28,8 @@ class NamedClient:
     def device(self, tensor):
         address, bytes = ctypes.c_void_p(), ctypes.c_size_t(max(tensor.nbytes, 1))
         self.check(self.acl.aclrtMalloc(ctypes.byref(address), bytes, 0), "aclrtMalloc")
-        self.check(self.acl.aclrtMemcpy(address, bytes, ctypes.c_void_p(tensor.data_ptr()), bytes, 1), "aclrtMemcpy")
+        if tensor.nbytes:
+            self.check(self.acl.aclrtMemcpy(address, bytes, ctypes.c_void_p(tensor.data_ptr()), bytes, 1), "aclrtMemcpy")
         return address
 
     def described(self, tensors):

@@ -172,3 +172,37 @@ def test_deformable_attention(call):
         close(actual, wanted, 1e-3)
     with pytest.raises(RuntimeError, match="level 1 lies outside of value"):
         call("aclnnMultiScaleDeformableAttnFunction", inputs[0], numbers[0], torch.tensor([0, 25], dtype=INT), *inputs[3:], out)
+
+
+def test_indices_of_each_batch(named):
+    x, index = torch.randn(2, 3, 5, 4), torch.randint(0, 5, (2, 6), dtype=INT)
+    out, = named("GatherV2", [x, index, [2]], [torch.empty(2, 3, 6, 4)], batch_dims=1)
+    assert out.equal(torch.stack([one.index_select(1, i) for one, i in zip(x, index)]))
+    x, index = torch.randn(2, 3, 5), torch.randint(0, 5, (2, 3, 2, 2), dtype=INT)
+    out, = named("GatherV2", [x, index, [-1]], [torch.empty(2, 3, 2, 2)], batch_dims=2)
+    assert out.equal(x.gather(2, index.long().flatten(2)).view_as(index))
+    with pytest.raises(RuntimeError, match="do not share 1 dimensions"):
+        named("GatherV2", [x, index[:1], [2]], [torch.empty(2, 3, 2, 2)], batch_dims=1)
+
+
+@pytest.mark.parametrize("mode", ["iou", "iof"])
+def test_overlaps_with_the_last_pixel(named, call, mode):
+    a, b = torch.tensor([[1.0, 1, 3, 4], [2, 2, 3, 4]]), torch.tensor([[0.0, 2, 2, 5], [2, 1, 3, 3]])
+    pixels = [[{(x, y) for x in range(int(x1), int(x2) + 1) for y in range(int(y1), int(y2) + 1)} for x1, y1, x2, y2 in boxes.tolist()]
+              for boxes in (a, b)]
+    expected = torch.tensor([[len(p & q) / len(p | q if mode == "iou" else q) for p in pixels[0]] for q in pixels[1]])
+    close(named("Iou", [a, b], [torch.empty(2, 2)], mode=mode, eps=1.0)[0], expected)
+    close(named("Iou", [a.t().contiguous(), b.t().contiguous()], [torch.empty(2, 1)], mode=mode, eps=1.0, aligned=True)[0],
+          expected.diagonal().unsqueeze(1))
+    out = torch.empty(2, 2)
+    call.named("aclnnIou", bBoxes=a, gtBoxes=b, mode=mode, eps=1.0, aligned=False, overlap=out)
+    close(out, expected.t())
+
+
+@pytest.mark.parametrize("labels, kept", [([0, 0, 0], [1, 2]), ([], [1, 2]), ([0, 1, 0], [1, 2, 0])])
+def test_turned_boxes_that_stay(named, labels, kept):
+    boxes = torch.tensor([[0, 0, 4, 2, 0], [0, 0, 2, 4, math.pi / 2], [20, 0, 4, 2, 1]])
+    inputs = [boxes, torch.tensor([0.5, 0.9, 0.7]), torch.tensor(labels, dtype=INT)]
+    room = [torch.zeros(3, 5), torch.full((3,), -1, dtype=INT)]
+    named("RotatedNMS", inputs, room, iou_threshold=0.5, is_angle=False)
+    assert room[1].tolist() == kept + [-1] * (3 - len(kept)) and room[0][:len(kept)].equal(boxes[kept])

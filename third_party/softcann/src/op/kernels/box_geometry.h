@@ -22,11 +22,15 @@ inline at::Tensor intersection(const Boxes& a, const Boxes& b) {
   return (a.right.minimum(b.right) - a.left.maximum(b.left)).clamp_min(0) *
          (a.bottom.minimum(b.bottom) - a.top.maximum(b.top)).clamp_min(0);
 }
-// Over the union ("iou"), or over b's area ("iof").
-inline at::Tensor overlap_of(const Boxes& a, const Boxes& b, std::string_view mode, double eps) {
+// Over the union ("iou"), or over b's area ("iof"). All sides are longer by eps: 1 where the last pixel belongs to a box.
+inline at::Tensor overlap_of(Boxes a, Boxes b, std::string_view mode, double eps) {
   TORCH_CHECK(mode == "iou" || mode == "iof", "overlap of boxes: mode '", mode, "' is not one of iou, iof");
+  for (Boxes* boxes : {&a, &b}) {
+    boxes->right = boxes->right + eps;
+    boxes->bottom = boxes->bottom + eps;
+  }
   const at::Tensor both = intersection(a, b);
-  return both / ((mode == "iou" ? a.area() + b.area() - both : b.area()) + eps);
+  return both / (mode == "iou" ? a.area() + b.area() - both : b.area());
 }
 
 // [4, n] as corners [n, 4]; `centred`: centre, width and height are given.

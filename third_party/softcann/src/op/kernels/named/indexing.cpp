@@ -26,11 +26,22 @@ NAMED(OneHotD) {
   const at::Tensor index = call.in(0).to(at::kLong), on = at::arange(depth).eq(index.unsqueeze(-1));
   put(call.out(0), at::where(on, call.number(1), call.number(2)).movedim(-1, axis));
 }
-// x, indices, the axis.
+// x, indices, the axis: the first `batch_dims` dimensions of both are the same, and each of their elements has its own indices.
 NAMED(GatherV2) {
-  TORCH_CHECK(call.attribute<int64_t>("batch_dims", 0) == 0, "batch_dims is not supported");
-  const at::Tensor index = call.in(1).to(at::kLong);
-  put(call.out(0), call.in(0).index_select(call.integers(2)[0], index.flatten()));  // the shape is the output's
+  const at::Tensor &x = call.in(0), index = call.in(1).to(at::kLong);
+  const auto wrapped = [](int64_t dim, int64_t dims) { return dim < 0 ? dim + dims : dim; };
+  const int64_t batched = wrapped(call.attribute<int64_t>("batch_dims", 0), index.dim()),
+                axis = wrapped(call.integers(2)[0], x.dim());
+  TORCH_CHECK(0 <= batched && batched <= axis && axis < x.dim() && batched <= index.dim() &&
+                  x.sizes().slice(0, batched) == index.sizes().slice(0, batched),
+              "x ", x.sizes(), " and indices ", index.sizes(), " do not share ", batched, " dimensions before the axis ", axis);
+  if (batched == 0) return put(call.out(0), x.index_select(axis, index.flatten()));  // the shape is the output's
+  // [batches, before, length, after] by indices [batches, chosen]
+  const int64_t batches = c10::multiply_integers(x.sizes().slice(0, batched)), length = x.size(axis);
+  const int64_t before = c10::multiply_integers(x.sizes().slice(batched, axis - batched)),
+                after = c10::multiply_integers(x.sizes().slice(axis + 1));
+  const at::Tensor chosen = index.reshape({batches, 1, -1, 1}).expand({-1, before, -1, after});
+  put(call.out(0), x.reshape({batches, before, length, after}).gather(2, chosen).reshape(call.out(0).sizes()));
 }
 NAMED(GatherV2D) {
   put(call.out(0), call.in(0).index_select(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong).flatten()));

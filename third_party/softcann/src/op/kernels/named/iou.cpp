@@ -161,9 +161,16 @@ NAMED(CIoUGrad) {
   put(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
 }
 
-// Boxes [n, 4] and [m, 4]: [m, n].
+// Boxes [n, 4] and [m, 4]: [m, n]; `aligned`: [4, n] and [4, n]: [n, 1].
 NAMED(Iou) {
-  const at::Tensor a = widened(call.in(0)), b = widened(call.in(1));
-  put(call.out(0), overlap_of(Boxes(a.unsqueeze(0)), Boxes(b.unsqueeze(1)), call.attribute<std::string>("mode", "iou"),
-                              call.attribute("eps", 1.0F)));
+  const bool aligned = call.attribute("aligned", false);
+  const auto boxes = [&](size_t i) {
+    const at::Tensor given = widened(call.in(i));
+    TORCH_CHECK(given.dim() == 2 && given.size(aligned ? 0 : 1) == 4, "boxes are ", aligned ? "[4, n]" : "[n, 4]", ", not ",
+                given.sizes());
+    return Boxes(aligned ? given.t() : given.unsqueeze(static_cast<int64_t>(i)));
+  };
+  const at::Tensor overlap =
+      overlap_of(boxes(0), boxes(1), call.attribute<std::string>("mode", "iou"), call.attribute("eps", 1.0F));
+  put(call.out(0), overlap.reshape(call.out(0).sizes()));
 }

@@ -143,11 +143,16 @@ NAMED(RotatedIou) {
   put(call.out(0), of_pairs(call.in(0), call.in(1), call.attribute("trans", false), call.attribute("is_cross", true),
                             [&](const TurnedBox& a, const TurnedBox& b) { return turned_ratio(a, b, mode == "iof"); }));
 }
-// Boxes [n, 5], scores [n], labels [n] or one for all: of each label those that stay, and their numbers.
+// Boxes [n, 5], scores [n], labels [n], one or none for all: of each label those that stay, and their numbers. `is_angle`: the
+// angles are degrees, not radians.
 NAMED(RotatedNMS) {
-  const at::Tensor boxes = widened(call.in(0)), labels = call.in(2).expand({boxes.size(0)});
+  const at::Tensor& boxes = call.in(0);
+  const bool labelled = call.in(2).defined() && call.in(2).numel() > 0;
+  const at::Tensor labels = (labelled ? call.in(2) : at::zeros({1})).expand({boxes.size(0)});
   const Integers order = by_score(call.in(1), call.attribute("score_threshold", 0.0F));
-  const at::Tensor chosen = boxes.index_select(0, at::tensor(order, at::kLong)).t().unsqueeze(0),
+  at::Tensor turned = boxes.to(at::kFloat, false, true);  // a copy
+  if (!call.attribute("is_angle", true)) turned.select(1, 4).div_(kDegree);
+  const at::Tensor chosen = turned.index_select(0, at::tensor(order, at::kLong)).t().unsqueeze(0),
                    label = labels.index_select(0, at::tensor(order, at::kLong));
   const bool by_corners = call.attribute<int64_t>("mode", 0) == 1;
   at::Tensor ratio = of_pairs(chosen, chosen, by_corners, true,
