@@ -55,7 +55,7 @@ void aligned(const Named& call, const at::Tensor& given, Each&& each) {
                   cosine = std::cos(box[4 * area + cell]), sine = std::sin(box[4 * area + cell]);
       for (const auto& [side, end] : {std::pair(1.0F, 1.0F), {-1.0F, 1.0F}, {-1.0F, -1.0F}, {1.0F, -1.0F}}) {
         const float right = side * across, up = end * down;
-        bilinear(y + right * sine + up * cosine, x + right * cosine - up * sine, height, width, visit);
+        visit(y + right * sine + up * cosine, x + right * cosine - up * sine);
       }
     }
   }
