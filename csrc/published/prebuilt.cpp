@@ -4,21 +4,15 @@
 // A wheel with such an extension calls these names in libtorch_npu.so and has the published classes' layout, inline functions and
 // calling conventions compiled in. So classes here have the size, the members' places and the kind of destructor (a class without
 // one of its own is returned in registers) of the published ones, and what is not inline there is not inline here.
-#include <memory>
-#include <utility>
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-
-#include <torch_npu/core/error.h>
-#include <torch_npu/op/launch_hooks.h>
 
 #include <torch_npu/csrc/core/npu/NPUFormat.h>
 #include <torch_npu/csrc/core/npu/NPUFunctions.h>
 #include <torch_npu/csrc/core/npu/NPUStream.h>
 #include <torch_npu/csrc/core/npu/impl/NPUGuardImpl.h>
 #include <torch_npu/csrc/core/npu/register/OptionsManager.h>
-#include <torch_npu/csrc/framework/OpCommand.h>
 
 // Of core/device.h and core/stream.h, which include core/error.h from another folder than the headers above.
 namespace torch_npu::core {
@@ -138,43 +132,6 @@ at::Tensor npu_format_cast(const at::Tensor& self, int64_t acl_format) {
 
 at::Tensor empty_with_format(c10::IntArrayRef sizes, const c10::TensorOptions& options, int64_t format, bool keep_format) {
   return npu_format_cast(at::empty(sizes, options), format);
-}
-
-// Launches
-
-struct OpCommand::Launch {
-  std::string name;
-  PROC_FUNC handler;
-};
-
-OpCommand::OpCommand() : launch_(new Launch) {}
-
-OpCommand& OpCommand::Name(const std::string& name) {
-  launch_->name = name;
-  return *this;
-}
-
-OpCommand& OpCommand::SetCustomHandler(PROC_FUNC handler) {
-  launch_->handler = std::move(handler);
-  return *this;
-}
-
-void OpCommand::Run() {
-  const std::unique_ptr<Launch> launch(std::exchange(launch_, nullptr));
-  TORCH_CHECK(launch, "OpCommand::Run() was called before");
-  RunOpApiV2(launch->name, launch->handler);
-}
-
-void OpCommand::RunOpApi(const std::string& name, PROC_FUNC handler, bool sync) { RunOpApiV2(name, handler, sync); }
-
-void OpCommand::RunOpApiV2(const std::string& name, const PROC_FUNC& handler, bool sync) {
-  TORCH_CHECK(handler, "OpCommand ", name, " has no handler: give it one with SetCustomHandler()");
-  const auto stream = c10_npu::getCurrentNPUStream();
-  torch_npu::op::launch_with_hooks({name.c_str(), stream.stream()}, [&] {
-    const int status = handler();
-    if (C10_UNLIKELY(status != 0)) torch_npu::core::throw_cann_error(status, name.c_str(), __FILE__, __LINE__);
-  });
-  if (sync) stream.synchronize();
 }
 
 }  // namespace at_npu::native

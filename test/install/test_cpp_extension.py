@@ -87,7 +87,12 @@ assert ops.streams_agree()
 assert ops.events_and_memory_agree(x)
 assert ops.draws(7) == [7, 0, 12]
 assert ops.format_and_type(x.half()) == 2 * 100 + 1   # ACL_FORMAT_ND, ACL_FLOAT16
-for wrong, part in ((lambda: ops.copy_of(x.cpu()), "of the NPU"), (ops.fail, "a_name")):
+copied, swish, norm, kept = (y.cpu() for y in ops.by_name(x))
+assert kept.tolist() == [2]
+torch.testing.assert_close(copied, x.cpu())
+torch.testing.assert_close(swish, (x * (2 * x).sigmoid()).cpu())
+torch.testing.assert_close(norm, x.cpu().square().sum(1))
+for wrong, part in ((lambda: ops.copy_of(x.cpu()), "of the NPU"), (ops.fail, "a_name"), (lambda: ops.refused_name(x), "NobodysOperator")):
     try:
         wrong()
     except RuntimeError as error:
