@@ -39,16 +39,34 @@ at::Tensor copy_of(const at::Tensor& self) {
 // Operators by name: results, one of them not contiguous, inputs of the host and attributes of several types.
 std::vector<at::Tensor> by_name(const at::Tensor& self) {
   using at_npu::native::OpCommand;
-  at::Tensor sliced = at::empty_like(self), scaled = at::empty_like(self.t()).t(), reduced = at::empty({self.size(0)}, self.options());
+  at::Tensor sliced = at::empty_like(self), scaled = at::empty_like(self.t()).t(),
+             reduced = at::empty({self.size(0)}, self.options());
   const c10::SmallVector<int64_t, 8> offsets = {0, 0}, sizes = {self.size(0), self.size(1)}, axes = {1};
   OpCommand().Name("Slice").Input(self.t().contiguous().t()).Input(offsets).Input(sizes).Output(sliced).Run();
   OpCommand().Name("Swish").Input(self).Output(scaled).Attr("scale", 2.0F).Attr("unused", std::string("text"), false).Run();
-  OpCommand().Name("LpNormReduceV2").Input(self).Output(reduced).Attr("p", 2.0F).Attr("axes", at::IntArrayRef(axes)).Attr("keepdim", false).Run();
-  at::Tensor boxes = at::zeros({3, 4}, self.options()), room = at::full({3}, -1, self.options().dtype(at::kInt)), limit = at::full({}, 0.5, self.options());
-  boxes.select(1, 2).fill_(2), boxes.select(1, 3).fill_(2);   // all the same, so that one stays
+  OpCommand()
+      .Name("LpNormReduceV2")
+      .Input(self)
+      .Output(reduced)
+      .Attr("p", 2.0F)
+      .Attr("axes", at::IntArrayRef(axes))
+      .Attr("keepdim", false)
+      .Run();
+  at::Tensor boxes = at::zeros({3, 4}, self.options()), room = at::full({3}, -1, self.options().dtype(at::kInt)),
+             limit = at::full({}, 0.5, self.options());
+  boxes.select(1, 2).fill_(2), boxes.select(1, 3).fill_(2);  // all the same, so that one stays
   c10::SmallVector<int64_t, at_npu::native::N> found = {0};
-  OpCommand().Sync(found).Name("NonMaxSuppressionV3").Input(boxes).Input(at::arange(3, self.options())).Input(at::full({}, 3, room.options()))
-      .Input(limit).Input(limit).Output(room).Attr("offset", 0).Run();
+  OpCommand()
+      .Sync(found)
+      .Name("NonMaxSuppressionV3")
+      .Input(boxes)
+      .Input(at::arange(3, self.options()))
+      .Input(at::full({}, 3, room.options()))
+      .Input(limit)
+      .Input(limit)
+      .Output(room)
+      .Attr("offset", 0)
+      .Run();
   return {sliced, scaled, reduced, room};
 }
 
