@@ -1,4 +1,4 @@
-// Attention to samples beside points of feature maps (Zhu et al., Deformable DETR, 2021), and gradients of sums over near points.
+// Attention to samples beside points of feature maps (Zhu et al., Deformable DETR, 2021).
 #include <cmath>
 
 #include "op/kernel.h"

@@ -42,7 +42,7 @@ NAMED(BallQuery) {
 
 namespace {
 
-// [N, 2, B] and [M, 2, B] as the operator has them, [2, B, N]: the nearest of the others to each point.
+// Of points [2, B, N] and others [2, B, M]: the squared distance of each point to the nearest of the others, and which it is.
 std::tuple<at::Tensor, at::Tensor> nearest(const at::Tensor& points, const at::Tensor& others) {
   return (points.unsqueeze(3) - others.unsqueeze(2)).square().sum(0).min(2);
 }
