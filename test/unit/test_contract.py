@@ -145,3 +145,8 @@ def test_operators_in_place_read_what_they_write_unless_they_fill():
     for name, expected in (("aclnnInplaceAdd", "br"), ("aclnnInplaceCopy", "wr"), ("aclnnInplaceZero", "w"),
                            ("aclnnApplyAdam", "bBB"), ("aclnnAdd", "rrrw"), ("aclnnInplaceHardswish", "B"), ("aclnnNdtri", "rW")):
         assert "".join(gen_aclnn.access(p) for p in named[name].params)[:len(expected)] == expected, name
+
+
+def test_the_list_of_operators_by_name_is_up_to_date():
+    script = ROOT / "third_party" / "softcann" / "src" / "op" / "gen_named_ops.py"
+    subprocess.run([sys.executable, str(script), "--check"], check=True)
