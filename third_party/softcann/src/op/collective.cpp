@@ -1,5 +1,6 @@
 #include "op/collective.h"
 
+#include <cstring>
 #include <new>
 #include <numeric>
 
@@ -100,6 +101,10 @@ Exchange gather_bytes(int64_t count) { return {HCCL_CMD_ALLGATHER, HCCL_DATA_TYP
 
 void require_absent(const at::Tensor& tensor, const char* what) {
   if (tensor.defined() && tensor.numel() != 0) invalid("%s is not supported", what);
+}
+
+void require_sum(const char* op) {
+  if (*op != 0 && std::strcmp(op, "sum") != 0) invalid("reduceOp '%s': only sum is supported", op);
 }
 
 Exchange sum_of(HcclCMDType kind, at::ScalarType dtype, int64_t count) {

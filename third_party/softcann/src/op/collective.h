@@ -67,6 +67,8 @@ Exchange rows_of(uint64_t row_bytes, std::vector<uint64_t> sends, std::vector<ui
 
 // Phase 1's refusal of an argument that softcann does not serve.
 void require_absent(const at::Tensor& tensor, const char* what);
+// The same of a reduceOp; an empty one is the sum.
+void require_sum(const char* op);
 
 // The stage of the kernel that runs on this thread.
 struct Stage {

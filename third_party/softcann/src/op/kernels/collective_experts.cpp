@@ -134,7 +134,7 @@ std::vector<int64_t> ends_of(at::TensorList x, at::IntArrayRef ends) {
 
 Plan groups_plan(const char* group, const char* op, at::TensorList x, at::TensorList weight, at::IntArrayRef ends,
                  at::TensorList y) {
-  if (*op != 0 && std::strcmp(op, "sum") != 0) invalid("reduceOp '%s': only sum is supported", op);
+  require_sum(op);
   const bool split = x.size() == 1 && !ends.empty();
   const size_t groups = split ? ends.size() : x.size();
   if (weight.size() != groups && (weight.size() != 1 || weight[0].dim() != 3))

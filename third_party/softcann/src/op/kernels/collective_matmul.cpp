@@ -1,5 +1,4 @@
 // Matrix products before, behind or between collectives.
-#include <cstring>
 #include <numeric>
 
 #include "op/collective.h"
@@ -13,10 +12,6 @@
 using namespace softcann::op;
 
 namespace {
-
-void require_sum(const char* op) {
-  if (*op != 0 && std::strcmp(op, "sum") != 0) invalid("reduceOp '%s': only sum is supported", op);
-}
 
 at::Tensor transposed_if(const at::Tensor& x, bool transpose) { return transpose ? x.transpose(-1, -2) : x; }
 
