@@ -3,7 +3,6 @@ import json
 
 import numpy as np
 import pytest
-
 from test_op import ND, described
 
 FLOAT, HALF, INT32, NOT_FOUND = 0, 1, 3, 100024

@@ -15,7 +15,7 @@ LIST = FOLDER.parents[1] / "python" / "softcann" / "atc" / "named_ops.py"
 # Which change what a tensor's memory looks like: the runtime's own, beside the kernels.
 RUNTIMES = {"Cast", "Identity", "TransData"}
 
-HEAD = '''"""Operators that libopapi runs by CANN's name and attributes: what --singleop may name. src/op/gen_named_ops.py writes it."""
+HEAD = '''"""Operators that libopapi runs by CANN's name and attributes: what --singleop may name; gen_named_ops.py writes it."""
 
 NAMES = frozenset(
     """

@@ -1,4 +1,4 @@
-"""Operators that libopapi runs by CANN's name and attributes: what --singleop may name. src/op/gen_named_ops.py writes it."""
+"""Operators that libopapi runs by CANN's name and attributes: what --singleop may name; gen_named_ops.py writes it."""
 
 NAMES = frozenset(
     """
