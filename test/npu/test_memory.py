@@ -4,6 +4,7 @@ import inspect
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import textwrap
 
@@ -255,6 +256,21 @@ def test_snapshot_opens_in_pytorchs_tools(tmp_path):
     assert "<!doctype html>" in _memory_viz.trace_plot(snapshot).lower()
     assert _memory_viz.segsum(snapshot)
     assert _memory_viz.trace(snapshot)
+
+
+def test_flame_graphs_of_a_snapshot(tmp_path, monkeypatch):
+    script = tmp_path / ".cache" / "flamegraph.pl"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\ncat\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    held = npu(3 * MIB)
+    torch.npu.memory._save_segment_usage(tmp_path / "segments.svg")
+    torch.npu.memory._save_memory_usage(tmp_path / "memory.svg", torch.npu.memory._snapshot())
+    for name, prefix in (("segments", r"stream_0;seg_\d+"), ("memory", "stream_0")):
+        lines = (tmp_path / f"{name}.svg").read_text().splitlines()
+        sizes = [int(found[1]) for line in lines if (found := re.fullmatch(prefix + r";active_allocated;.* (\d+)", line))]
+        assert held.nbytes in sizes, lines
 
 
 def test_snapshot_covers_what_is_reserved():

@@ -43,6 +43,24 @@ def _dump_snapshot(filename: str = "dump_snapshot.pickle", augment_with_fx_trace
         pickle.dump(snapshot, file)
 
 
+def _save_segment_usage(filename: str = "output.svg", snapshot: Any = None) -> None:
+    """Saves a flame graph of the bytes in a snapshot by segment, state and stack, in SVG. torch fetches flamegraph.pl for it
+    where ~/.cache has none.
+    """
+    from torch_npu.npu import _memory_viz
+
+    with open(filename, "w") as file:
+        file.write(_memory_viz.segments(_snapshot() if snapshot is None else snapshot))
+
+
+def _save_memory_usage(filename: str = "output.svg", snapshot: Any = None) -> None:
+    """As _save_segment_usage, of each stream's segments together."""
+    from torch_npu.npu import _memory_viz
+
+    with open(filename, "w") as file:
+        file.write(_memory_viz.memory(_snapshot() if snapshot is None else snapshot))
+
+
 _STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
 
 

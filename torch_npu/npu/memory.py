@@ -21,6 +21,8 @@ from torch_npu.npu._memory_history import (
     _attach_out_of_memory_observer as _attach_out_of_memory_observer,
     _dump_snapshot as _dump_snapshot,
     _record_memory_history as _record_memory_history,
+    _save_memory_usage as _save_memory_usage,
+    _save_segment_usage as _save_segment_usage,
     _set_allocator_settings as _set_allocator_settings,
     _snapshot as _snapshot,
     memory_snapshot,
