@@ -53,6 +53,14 @@ void draw_into(const Op& op, const OpOfTensors& of_tensors, const at::Tensor& ou
   }
 }
 
+// The result of a call that draws. The generator goes on with it as in the published torch_npu, even where torch's templates
+// return because there is nothing to draw.
+template <class Result>
+Result&& counted(Result&& drawn, const Generator& generator) {
+  if (drawn.numel() == 0) (void)core::draw(generator, 1);
+  return std::forward<Result>(drawn);
+}
+
 // Uniform numbers in [0, 1) in a dtype the transformations below can work in.
 at::Tensor uniform_like(const at::Tensor& self, const Generator& generator) {
   const auto type = self.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
@@ -161,51 +169,51 @@ using Rng = core::GeneratorImpl;
 }  // namespace
 
 at::Tensor& normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
-  return templates::normal_impl_<NormalKernel, Rng>(self, mean, std, std::move(generator));
+  return counted(templates::normal_impl_<NormalKernel, Rng>(self, mean, std, generator), generator);
 }
 at::Tensor normal_tensor_float(const at::Tensor& mean, double std, std::optional<at::Generator> generator) {
-  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+  return counted(templates::normal_impl<NormalKernel, Rng>(mean, std, generator), generator);
 }
 at::Tensor& normal_tensor_float_out(const at::Tensor& mean, double std, std::optional<at::Generator> generator, at::Tensor& out) {
-  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+  return counted(templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, generator), generator);
 }
 at::Tensor normal_float_tensor(double mean, const at::Tensor& std, std::optional<at::Generator> generator) {
-  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+  return counted(templates::normal_impl<NormalKernel, Rng>(mean, std, generator), generator);
 }
 at::Tensor& normal_float_tensor_out(double mean, const at::Tensor& std, std::optional<at::Generator> generator, at::Tensor& out) {
-  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+  return counted(templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, generator), generator);
 }
 at::Tensor normal_tensor_tensor(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator) {
-  return templates::normal_impl<NormalKernel, Rng>(mean, std, std::move(generator));
+  return counted(templates::normal_impl<NormalKernel, Rng>(mean, std, generator), generator);
 }
 at::Tensor& normal_tensor_tensor_out(const at::Tensor& mean, const at::Tensor& std, std::optional<at::Generator> generator,
                                      at::Tensor& out) {
-  return templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, std::move(generator));
+  return counted(templates::normal_out_impl<NormalKernel, Rng>(out, mean, std, generator), generator);
 }
 
 at::Tensor& uniform_(at::Tensor& self, double from, double to, std::optional<at::Generator> generator) {
-  return templates::uniform_impl_<UniformKernel, Rng>(self, from, to, std::move(generator));
+  return counted(templates::uniform_impl_<UniformKernel, Rng>(self, from, to, generator), generator);
 }
 
 at::Tensor& random_(at::Tensor& self, std::optional<at::Generator> generator) {
-  return templates::random_impl<RandomKernel, Rng>(self, std::move(generator));
+  return counted(templates::random_impl<RandomKernel, Rng>(self, generator), generator);
 }
 at::Tensor& random_from(at::Tensor& self, int64_t from, std::optional<int64_t> to, std::optional<at::Generator> generator) {
-  return templates::random_from_to_impl<RandomFromToKernel, Rng>(self, from, to, std::move(generator));
+  return counted(templates::random_from_to_impl<RandomFromToKernel, Rng>(self, from, to, generator), generator);
 }
 at::Tensor& random_to(at::Tensor& self, int64_t to, std::optional<at::Generator> generator) {
   return random_from(self, 0, to, std::move(generator));
 }
 
 at::Tensor& bernoulli_float(at::Tensor& self, double p, std::optional<at::Generator> generator) {
-  return templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, std::move(generator));
+  return counted(templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, generator), generator);
 }
 at::Tensor& bernoulli_tensor(at::Tensor& self, const at::Tensor& p, std::optional<at::Generator> generator) {
-  return templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, std::move(generator));
+  return counted(templates::bernoulli_impl_<BernoulliKernel, Rng>(self, p, generator), generator);
 }
 at::Tensor& bernoulli_out(const at::Tensor& self, std::optional<at::Generator> generator, at::Tensor& out) {
   check_apart(out, {self});
-  return templates::bernoulli_out_impl<BernoulliKernel, Rng>(out, self, std::move(generator));
+  return counted(templates::bernoulli_out_impl<BernoulliKernel, Rng>(out, self, generator), generator);
 }
 
 at::Tensor& exponential_(at::Tensor& self, double lambd, std::optional<at::Generator> generator) {
@@ -251,7 +259,7 @@ at::Tensor& randperm_generator_out(int64_t n, std::optional<at::Generator> gener
                               "\"randperm\" not implemented for '", type, "'");
   at::native::check_supported_max_int_with_precision(n, result);
   result.resize_({n});
-  if (n == 0) return result;
+  if (n == 0) return counted(result, generator);
   if (in_capture()) {
     auto keys = empty_like_with(result, {n}, at::kLong);
     draw_integers(keys, 0, std::numeric_limits<int64_t>::max(), generator);
@@ -293,7 +301,7 @@ at::Tensor& multinomial_out(const at::Tensor& self, int64_t num_samples, bool re
   TORCH_CHECK(self.size(-1) <= kMostCategories, "number of categories cannot exceed 2^24");
   const auto sizes = self.dim() == 1 ? at::DimVector{num_samples} : at::DimVector{self.size(0), num_samples};
   result.resize_(sizes);
-  if (result.numel() == 0) return result;
+  if (result.numel() == 0) return counted(result, generator);
   if ((!replacement || num_samples == 1) && !in_capture()) check_probabilities(self);
   const auto d = core::draw(generator, result.numel());
   if (d.captured()) {
@@ -315,7 +323,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
   TORCH_CHECK(p >= 0 && p <= 1, "dropout probability has to be between 0 and 1, but got ", p);
   const auto as_mask = input.options().dtype(at::kBool);
   if (!train.value_or(true) || p == 0) return {input.clone(), at::ones_like(input, as_mask)};
-  if (p == 1 || input.numel() == 0) return {at::zeros_like(input), at::zeros_like(input, as_mask)};
+  if (p == 1) return {at::zeros_like(input), at::zeros_like(input, as_mask)};
+  if (input.numel() == 0) return {counted(at::zeros_like(input), std::nullopt), at::zeros_like(input, as_mask)};
   const auto like = empty_like_with(input, {0}, is_dropped_by_cann(input.scalar_type()) ? input.scalar_type() : at::kFloat);
   const auto bits = dropout_mask(like, input.numel(), p, core::draw(std::nullopt, input.numel()));
   const auto ones = at::ones_like(input, input.options().dtype(at::kHalf));

@@ -143,6 +143,21 @@ def test_offset_of_the_default_generator():
     assert draw() == second
 
 
+@pytest.mark.parametrize("draw_of", [
+    lambda x: x.uniform_(), lambda x: x.normal_(), lambda x: torch.normal(x, x), lambda x: torch.normal(x, 1.0), lambda x: torch.normal(1.0, x),
+    lambda x: torch.rand_like(x), lambda x: x.exponential_(), lambda x: torch.bernoulli(x), lambda x: x.bernoulli_(0.3), lambda x: x.random_(5),
+    lambda x: x.random_(), lambda x: torch.randperm(x.numel(), device="npu"), lambda x: torch.multinomial(x, 2),
+    lambda x: torch.native_dropout(x, 0.5, True)[0]])
+def test_what_draws_nothing_moves_the_generator_as_a_draw_does(draw_of):
+    """As with the published torch_npu, so that the numbers after it are the same there and here."""
+    torch.npu.manual_seed(3)
+    draw(n=3)
+    expected = torch.npu._get_rng_state_offset()
+    torch.npu.manual_seed(3)
+    assert draw_of(torch.empty(0, 3, device="npu")).numel() == 0
+    assert torch.npu._get_rng_state_offset() == expected
+
+
 def test_a_call_while_another_thread_initialises_is_not_lost(python):
     code = """
 import threading, time, torch
