@@ -147,7 +147,7 @@ OutSpec eyed(const at::Tensor& out, int64_t n, int64_t m) {
 
 OutSpec bucketized(const at::Tensor& self, const at::Tensor& boundaries, bool out_int32) {
   TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(", boundaries.dim(), ")");
-  return like(self, out_int32 ? at::kInt : at::kLong);
+  return shaped(self, self.sizes(), out_int32 ? at::kInt : at::kLong);
 }
 
 OutSpec layer_normed(const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,

@@ -70,7 +70,8 @@ OutSpec own_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduc
 }
 
 OutSpec logits_loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction) {
-  return loss_of(self, target, reduction, target.is_floating_point() ? target.scalar_type() : self.scalar_type());
+  // torch's formula begins with 1 - target, whose layout the result has.
+  return loss_of(target, self, reduction, target.is_floating_point() ? target.scalar_type() : self.scalar_type());
 }
 
 at::Tensor multi_margin_loss(const at::Tensor& self, const at::Tensor& target, const at::Scalar& p, const at::Scalar& margin,
