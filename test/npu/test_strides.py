@@ -3,6 +3,7 @@
 Kernels of libraries like to lay out their results as they see fit; operators of images have orders of memory of their own.
 """
 import contextlib
+import functools
 import itertools
 
 import pytest
@@ -223,6 +224,36 @@ def test_results_lie_in_memory_as_torchs_do(order, dtype):
                 break
     assert wrong == {}, "\n".join(f"{name}: {what}" for name, what in wrong.items())
     assert cases > 1000
+
+
+def test_results_of_arguments_in_two_orders_lie_as_torchs_do():
+    """bucketize's by rows, the loss of logits as its target: as on the CPU, and as torch.compile reckons."""
+    numbers, boundaries = torch.randn(5, 4), torch.tensor([-1.0, 0.0, 1.0])
+    turned, target = numbers.t().contiguous().t(), torch.rand(5, 4)
+
+    def strides(device):
+        plain, columns, goal = (torch.empty_strided(x.shape, x.stride(), device=device).copy_(x) for x in (numbers, turned, target))
+        loss = functools.partial(torch.nn.functional.binary_cross_entropy_with_logits, reduction="none")
+        results = torch.bucketize(columns, boundaries.to(device)), loss(columns, goal), loss(goal, columns), loss(plain, goal)
+        return [r.stride() for r in results]
+
+    assert strides("npu") == strides("cpu") == [(4, 1), (4, 1), (1, 5), (4, 1)]
+
+
+@pytest.mark.parametrize("shapes", [((2, 3, 5), (5, 4)), ((2, 3, 5), (5,)), ((5,), (2, 5, 4)), ((3, 5), (2, 5, 4)), ((2, 3, 5), (2, 5, 4))], ids=str)
+def test_matmul_into_memory_of_any_order(shapes):
+    """Also where torch's own way of a product of a batch and a matrix needs rows that are no view of `out`."""
+    a, b = (torch.randn(shape) for shape in shapes)
+    expected = a @ b
+    for out in (backwards(torch.zeros_like(expected)), torch.zeros(*expected.shape, 2)[..., 0], torch.zeros(7, 2).t()):
+        there = torch.empty_strided(out.shape, out.stride(), device="npu")
+        where = there.data_ptr()
+        assert torch.matmul(a.npu(), b.npu(), out=there) is there
+        torch.testing.assert_close(there.cpu(), expected, rtol=1e-4, atol=1e-4)
+        assert out.shape != expected.shape or (there.stride() == out.stride() and there.data_ptr() == where)
+    there = backwards(torch.zeros_like(expected).npu())
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        torch.matmul(a.npu().requires_grad_(), b.npu(), out=there)
 
 
 @pytest.mark.parametrize("function", [torch.linspace, torch.logspace])
