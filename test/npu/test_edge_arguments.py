@@ -207,3 +207,13 @@ def test_claim_to_be_coalesced(indices, size):
         with torch.sparse.check_sparse_tensor_invariants():
             return torch.sparse_coo_tensor(given, torch.ones(given.shape[1], device=device), size, is_coalesced=True).to_dense()
     same(call)
+
+
+def test_triangular_systems_call_nothing_deprecated(python):
+    run = python("""if True:
+        import torch, torch_npu
+        x = torch.tensor([[2.0, 1.0], [0.0, 4.0]])
+        torch.testing.assert_close(torch.linalg.solve_triangular(x.npu(), x.npu(), upper=True).cpu(), torch.eye(2))
+        torch.testing.assert_close(torch.linalg.solve_triangular(x.mT.npu(), x.npu(), upper=False, left=False).cpu(), x @ x.mT.inverse())
+    """)
+    assert run.returncode == 0 and "deprecated" not in run.stderr, run.stderr

@@ -94,4 +94,7 @@ def test_limits_and_addresses():
     x, y = torch.ones(2, device="npu"), torch.ones(2, device="npu")
     assert _C._tensors_data_ptrs_at_indices_equal([x, y], [x.data_ptr(), 0], [0])
     assert not _C._tensors_data_ptrs_at_indices_equal([x, y], [x.data_ptr(), 0], [0, 1])
+    view = x[1:]
+    assert _C._storage_Use_Count(x.untyped_storage()._cdata) == _C._storage_Use_Count(y.untyped_storage()._cdata) + 1
+    assert view.data_ptr() == x.data_ptr() + 4
     assert torch_npu.npu.npu_config.get_device_limit(0) == limits and torch_npu.npu.npu_config.config is torch.npu.config

@@ -85,9 +85,9 @@ OP(aclnnSlogdet) {
 }
 OP(aclnnLogdet) { put(out, at::logdet(self)); }
 OP(aclnnTriangularSolve) {
-  const auto [solution, copy] = at::triangular_solve(self, A, upper, transpose, unitriangular);
-  put(xOut, solution);
-  put(mOut, copy);
+  const at::Tensor matrix = transpose ? A.mT() : at::Tensor(A);
+  put(xOut, at::linalg_solve_triangular(matrix, self, upper != transpose, /*left=*/true, unitriangular));
+  put(mOut, A);
 }
 OP(aclnnCdist) { put(out, at::cdist(widened(x1), widened(x2), p)); }
 OP(aclnnCdistBackward) { put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist))); }
