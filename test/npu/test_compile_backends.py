@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import torch_npu
-from torch_npu._compile import backends
+from torch_npu._compile import backends, torchair
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,19 @@ def test_results_are_not_overwritten():
     double = torch.compile(lambda x: x * 2, backend="npugraphs")
     results = [double(torch.full((2,), float(i), device="npu")) for i in range(3)]
     assert [result.tolist() for result in results] == [[0, 0], [2, 2], [4, 4]]
+
+
+@pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex", "torchair"])
+def test_a_cache_that_is_forced_is_no_error(backend):
+    """As vLLM's compiler forces it, around a backend of each part of a model."""
+    if backend == "torchair":
+        backend = torchair.get_npu_backend()
+    with torch._functorch.config.patch(force_autograd_cache=True, bundled_autograd_cache=True, strict_autograd_cache=True,
+                                       bypass_autograd_cache_key=True):
+        compiled = torch.compile(lambda x: x.sin() + 1, backend=backend)
+        x = torch.linspace(0, 3, 5, device="npu")
+        for _ in range(2):
+            torch.testing.assert_close(compiled(x).cpu(), x.cpu().sin() + 1)
 
 
 def test_the_default_backend_runs_with_one_warning():

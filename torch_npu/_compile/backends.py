@@ -5,9 +5,10 @@ while there are no generated kernels. ``npugraphs`` and ``npugraph_ex``: each su
 whole (:mod:`torch_npu.npu.graphs`); one that cannot be captured runs operator by operator.
 """
 
+import contextlib
 import functools
 import warnings
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
 
 import torch
 
@@ -18,14 +19,24 @@ def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any
     """The backend ``npu``; ``options`` are accepted."""
     from torch._dynamo.backends.debugging import aot_eager
 
-    return aot_eager(module, list(inputs))
+    with uncached():
+        return aot_eager(module, list(inputs))
 
 
 def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """The backend ``npugraphs``; ``options`` are accepted."""
     from torch._dynamo.backends.common import aot_autograd
 
-    return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
+    with uncached():
+        return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
+
+
+def uncached() -> ContextManager[Any]:
+    """Where graphs go through aot_autograd: its cache takes what Inductor generates only, and fails on others where it is forced,
+    as it is for all backends inside ``torch.compile(...).aot_compile``, which vLLM calls."""
+    from torch._functorch import config
+
+    return config.patch(force_autograd_cache=False) if hasattr(config, "force_autograd_cache") else contextlib.nullcontext()
 
 
 def npugraph_ex(module: Any, inputs: Sequence[Any], options: Optional[Dict[str, Any]] = None,

@@ -50,7 +50,8 @@ def get_npu_backend(*, compiler_config: Optional[CompilerConfig] = None, custom_
         from torch._dynamo.backends.common import aot_autograd
 
         table = custom_decompositions or {}
-        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=table)(module, inputs)
+        with backends.uncached():
+            return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=table)(module, inputs)
 
     return backend
 
