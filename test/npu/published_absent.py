@@ -5,7 +5,6 @@ _INTERNAL = "an internal module of the published package; nothing public is in i
 ABSENT = {
     "torch.npu.NPUGraph.super_kernel_optimize": "an instruction to a compiler that is not there",
     "torch.npu.super_kernel_scope_": "an instruction to a compiler that is not there",
-    "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
     "torch_npu.onnx.": _INTERNAL,
     "torch_npu.op_plugin.meta": _INTERNAL,
     "torch_npu.profiler.analysis": _INTERNAL,

@@ -1,5 +1,7 @@
 """torch.compile's backends for the NPU, and what the default one becomes."""
 import copy
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -78,6 +80,15 @@ def test_the_default_backend_runs_with_one_warning():
             out = torch.compile(lambda x, factor=factor: (x * factor).relu())(torch.tensor([-1.0, 1.0], device="npu"))
             assert out.tolist() == [0, factor]
     assert [str(w.message).count("npugraphs") for w in caught if "default backend" in str(w.message)] == [1]
+
+
+def test_a_program_may_import_the_published_inductor():
+    """As vLLM for Ascend does where Triton is installed, before it compiles anything."""
+    program = ("import torch, torch_npu._inductor\n"
+               "assert torch_npu._inductor.npugraphs is torch_npu._compile.backends.npugraphs\n"
+               "print(torch.compile(lambda x: x + 1)(torch.ones(2, device='npu')).tolist())")
+    done = subprocess.run([sys.executable, "-W", "error::ImportWarning", "-c", program], capture_output=True, text=True)
+    assert done.stdout == "[2.0, 2.0]\n" and done.stderr.count("generates no kernels") == 1, done.stderr
 
 
 def test_the_refusal_comes_back(monkeypatch):

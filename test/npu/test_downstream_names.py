@@ -40,7 +40,6 @@ MISSING = {
         "torch_npu.synchronize", "torch_npu.utils.device_guard.torch_device_guard", "torch_npu.utils.path_manager.PathManager",
         "torch_npu.utils.path_manager.PathManager.make_dir_safety", "torch_npu.utils.path_manager.PathManager.remove_path_safety",
     ), _OTHER),
-    "torch_npu._inductor": "torch.compile generates no kernels for the NPU yet",
     "torch_npu.npu_matmul_compress_dequant": "refused: weights come compressed by a tool whose format is not public",
 }
 NOT_TAKEN = {

@@ -64,6 +64,8 @@ _ALIASES = (
     *((f"torch_npu.distributed.{name}", f"torch.distributed.{name}")
       for name in ("fsdp", "nn", "nn.functional", "pipelining", "tensor", "tensor.experimental")),
     ("torch_npu.distributed.distributed_c10d", "torch_npu.distributed torch.distributed.distributed_c10d"),
+    # Programs import it so that torch.compile knows the NPU, which it does from the start.
+    ("torch_npu._inductor", "torch_npu._compile.backends"),
     ("torch_npu.jit.register_fusion_pattern", "torch_npu.jit"), ("torch_npu.npu.aclnn.backends", "torch_npu.npu.aclnn"),
     ("torch_npu.npu._backends", "torch_npu.npu.backends"), ("torch_npu.npu._format", "torch_npu._format"),
     ("torch_npu.npu.mstx", "torch_npu.npu._mstx"), ("torch_npu.npu._npugraph_handlers", "torch_npu.npu._graph_updates"),
