@@ -37,9 +37,7 @@ def listing(package: str, *names: Iterable[str]) -> Callable[[], List[str]]:
 def alias(package: str, modules: Dict[str, str]) -> None:
     """Modules that the published torch_npu has under other names: ``import package.name`` finds them."""
     for name, target in modules.items():
-        found = sys.modules[f"{package}.{name}"] = _Alias(f"{package}.{name}", target)
-        if package in sys.modules:   # others find it by lazy()
-            vars(sys.modules[package]).setdefault(name, found)
+        sys.modules[f"{package}.{name}"] = _Alias(f"{package}.{name}", target)
 
 
 class _Alias(types.ModuleType):

@@ -21,7 +21,7 @@ OTHER_NAMES = {
     "HiFloat8Tensor": ("torch_npu.utils.hif8_tensor", "_HiFloat8Tensor"),
     "_ShardedGradScaler": ("torch_npu.npu.amp.sharded_grad_scaler", "ShardedGradScaler"),
 }
-MODULES = ("asd", "contrib", "dynamo", "jit", "onnx", "op_plugin", "optim", "profiler", "testing")
+MODULES = ("_inductor", "asd", "contrib", "dynamo", "jit", "onnx", "op_plugin", "optim", "profiler", "testing")
 # torch.npu.<name>
 TORCH_NPU_NPU: Dict[str, str] = {
     **dict.fromkeys(("stress_detect", "get_cann_version"), _UTILS),
