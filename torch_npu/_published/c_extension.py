@@ -122,7 +122,7 @@ def _settings_and_tensors() -> Dict[str, Any]:
         "_npu_get_fill_uninitialized_memory": lambda: bool(torch.utils.deterministic.fill_uninitialized_memory),
         "_npu_set_fill_uninitialized_memory": _fill_uninitialized,
         "_check_overflow_npu": npu.get_npu_overflow_flag, "_clear_overflow_npu": npu.clear_npu_overflow_flag,
-        "_storage_Use_Count": torch._C._storage_Use_Count,  # trl and torchtune look for it here, not in torch._C
+        "_storage_Use_Count": torch._C._storage_Use_Count,  # trl looks for it here, not in torch._C
         "_empty_strided_npu": _empty_strided, "_npu_to_dlpack": torch.utils.dlpack.to_dlpack,
         "_npu_from_dlpack": torch.utils.dlpack.from_dlpack,
     }
