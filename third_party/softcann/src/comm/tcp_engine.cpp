@@ -102,16 +102,19 @@ std::shared_ptr<TcpEngine::Transfer> TcpEngine::expect(uint32_t peer, const Fram
   return transfer;
 }
 
-bool TcpEngine::left_over(uint64_t number, uint32_t* peer, Call* call) {
+bool TcpEngine::left_over(const std::map<uint64_t, Call>& ended, uint32_t* peer, Frame* frame) {
   std::lock_guard<std::mutex> lock(mutex_);
-  for (*peer = 0; *peer < peers_.size(); ++*peer) {
-    for (const std::shared_ptr<Transfer>& early : peers_[*peer].unexpected) {
-      if (early->frame.type != Frame::kCollective || early->frame.number != number) continue;
-      *call = early->frame.call;
-      return true;
+  bool found = false;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    for (const std::shared_ptr<Transfer>& early : peers_[rank].unexpected) {
+      const Frame& kept = early->frame;
+      if (kept.type != Frame::kCollective || (found && kept.number >= frame->number) || ended.count(kept.number) == 0) continue;
+      found = true;
+      *peer = rank;
+      *frame = kept;
     }
   }
-  return false;
+  return found;
 }
 
 bool TcpEngine::wait(const Transfers& transfers, int64_t deadline_ns, uint64_t* missing) {

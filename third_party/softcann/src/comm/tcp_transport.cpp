@@ -114,19 +114,18 @@ void TcpTransport::differs(const Call& found, uint32_t peer, const Call& own, ui
 
 // What has come for an earlier call from a rank that this one expected nothing of: that rank names another root.
 bool TcpTransport::check_earlier(const Operation& operation) {
-  constexpr size_t kRemembered = 16;
+  constexpr size_t kRemembered = 1024;  // a rank that waits for nobody may be far ahead of the one that it differs from
   std::lock_guard<std::mutex> lock(rooted_mutex_);
-  for (const auto& [number, call] : rooted_) {
-    uint32_t peer = 0;
-    Call found{};
-    if (!engine_.left_over(number, &peer, &found)) continue;
-    differs(found, peer, call, number);
+  uint32_t peer = 0;
+  Frame found{};
+  if (engine_.left_over(rooted_, &peer, &found)) {
+    differs(found.call, peer, rooted_.at(found.number), found.number);
     return false;
   }
   const int kind = operation.call.kind;
   if (kind != HCCL_CMD_BROADCAST && kind != HCCL_CMD_SCATTER && kind != HCCL_CMD_REDUCE) return true;
-  rooted_.emplace_back(operation.number, operation.call);
-  if (rooted_.size() > kRemembered) rooted_.pop_front();
+  rooted_.emplace(operation.number, operation.call);
+  if (rooted_.size() > kRemembered) rooted_.erase(rooted_.begin());
   return true;
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <utility>
@@ -57,7 +57,7 @@ class TcpTransport : public Transport {
   Numbering numbering_;
   TcpEngine engine_;
   std::mutex rooted_mutex_;
-  std::deque<std::pair<uint64_t, Call>> rooted_;  // this rank's latest calls that have a root, with their numbers
+  std::map<uint64_t, Call> rooted_;  // this rank's latest calls that have a root, by their numbers
 };
 
 }  // namespace softcann
