@@ -5,20 +5,15 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/Functions.h>
-#include <c10/core/Allocator.h>
 
 #include "core/device.h"
 #include "generated/torch_npu_native_functions.h"
+#include "memory/storage.h"
 
 namespace torch_npu::native {
 namespace {
 
 constexpr c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
-
-c10::Allocator* allocator() {
-  static c10::Allocator* const instance = c10::GetAllocator(c10::DeviceType::PrivateUse1);
-  return instance;
-}
 
 c10::DeviceIndex check(std::optional<at::Device> device, std::optional<at::Layout> layout, std::optional<bool> pin_memory) {
   TORCH_CHECK(!pin_memory.value_or(false), "Only dense CPU tensors can be pinned");
@@ -35,6 +30,36 @@ void fill_if_deterministic(at::Tensor& tensor) {
   if (tensor.numel() != 0) at::native::fill_empty_deterministic_(tensor);
 }
 
+// As at::detail::empty_generic and empty_strided_generic, which give their tensors a storage of PyTorch's.
+template <class Layout>
+at::Tensor make(at::ScalarType type, size_t bytes, const Layout& lay_out) {
+  if (C10_UNLIKELY(type == at::kComplexHalf)) {
+    TORCH_WARN_ONCE("complex half is experimental: many operators do not take it");
+  }
+  const auto dtype = c10::scalarTypeToTypeMeta(type);
+  auto storage = memory::allocate_storage(bytes);
+  auto& described = *storage;
+  auto result = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), kKeys, dtype);
+  auto* impl = result.unsafeGetTensorImpl();
+  lay_out(impl);
+  memory::describe(described, impl->sizes(), impl->strides(), dtype);
+  return result;
+}
+
+at::Tensor make_contiguous(at::IntArrayRef sizes, at::ScalarType type, std::optional<at::MemoryFormat> format) {
+  at::detail::check_size_nonnegative(sizes);
+  return make(type, at::detail::computeStorageNbytesContiguous(sizes, c10::elementSize(type)), [&](c10::TensorImpl* impl) {
+    impl->set_sizes_contiguous(sizes);
+    if (format && *format != at::MemoryFormat::Contiguous) impl->empty_tensor_restride(*format);
+  });
+}
+
+at::Tensor make_strided(at::IntArrayRef sizes, at::IntArrayRef strides, at::ScalarType type) {
+  at::detail::check_size_nonnegative(sizes);
+  return make(type, at::detail::computeStorageNbytes(sizes, strides, c10::elementSize(type)),
+              [&](c10::TensorImpl* impl) { impl->set_sizes_and_strides(sizes, strides); });
+}
+
 }  // namespace
 
 at::Tensor empty_on(c10::DeviceIndex device, at::IntArrayRef sizes, at::ScalarType dtype,
@@ -43,7 +68,7 @@ at::Tensor empty_on(c10::DeviceIndex device, at::IntArrayRef sizes, at::ScalarTy
   TORCH_CHECK(device >= 0, "Expected all tensors to be on the same device, but found at least two devices, cpu and npu:",
               static_cast<int>(core::current_device()), "!");
   core::DeviceGuard guard(device);
-  at::Tensor result = at::detail::empty_generic(sizes, allocator(), kKeys, dtype, memory_format);
+  at::Tensor result = make_contiguous(sizes, dtype, memory_format);
   fill_if_deterministic(result);
   return result;
 }
@@ -55,8 +80,7 @@ at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes, std::o
 
 at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
   const auto dtype = c10::typeMetaToScalarType(options.dtype());
-  at::Tensor result = strides.empty() ? at::detail::empty_generic(sizes, allocator(), kKeys, dtype, options.memory_format_opt())
-                                      : at::detail::empty_strided_generic(sizes, strides, allocator(), kKeys, dtype);
+  at::Tensor result = strides.empty() ? make_contiguous(sizes, dtype, options.memory_format_opt()) : make_strided(sizes, strides, dtype);
   fill_if_deterministic(result);
   return result;
 }
@@ -76,7 +100,7 @@ at::Tensor empty_memory_format(at::IntArrayRef size, std::optional<at::ScalarTyp
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::optional<at::ScalarType> dtype,
                          std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool> pin_memory) {
   core::DeviceGuard guard(check(device, layout, pin_memory));
-  at::Tensor result = at::detail::empty_strided_generic(size, stride, allocator(), kKeys, c10::dtype_or_default(dtype));
+  at::Tensor result = make_strided(size, stride, c10::dtype_or_default(dtype));
   fill_if_deterministic(result);
   return result;
 }

@@ -14,6 +14,7 @@
 
 #include "core/storage_hooks.h"
 #include "generated/torch_npu_native_functions.h"
+#include "memory/storage.h"
 
 namespace torch_npu::native {
 
@@ -90,8 +91,8 @@ at::Tensor& set_source_tensor(at::Tensor& self, const at::Tensor& source) {
 }
 
 at::Tensor& set_(at::Tensor& self) {
-  c10::Storage storage(c10::Storage::use_byte_size_t(), 0, c10::GetAllocator(c10::DeviceType::PrivateUse1), true);
-  return set_source_storage_storage_offset(self, std::move(storage), 0, {0}, {});
+  auto* const allocator = c10::GetAllocator(c10::DeviceType::PrivateUse1);
+  return set_source_storage_storage_offset(self, memory::make_storage(0, allocator->allocate(0), allocator), 0, {0}, {});
 }
 
 // module.to("npu") replaces what a parameter holds, not the parameter, where its old and its new tensor are of one class. Ours

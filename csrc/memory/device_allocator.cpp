@@ -1,5 +1,6 @@
 #include "memory/device_allocator.h"
 #include "memory/formatted.h"
+#include "memory/storage.h"
 
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/GPUTrace.h>
@@ -185,6 +186,7 @@ void resize_storage(const c10::Storage& storage, size_t bytes) {
   instance().copy_data(data.get(), impl->data(), std::min(bytes, impl->nbytes()));
   impl->set_data_ptr_noswap(std::move(data));
   impl->set_nbytes(bytes);
+  describe_again(*impl);
 }
 
 const bool registered = [] {

@@ -11,6 +11,7 @@
 #include "core/error.h"
 #include "core/options.h"
 #include "core/recovery.h"
+#include "memory/storage.h"
 #include "op/launch.h"
 
 namespace torch_npu::op {
@@ -85,13 +86,14 @@ void transform(const aclTensor* from, aclTensor* to) {
 }
 
 // The content in the base format, in a storage at least as large: views of other dtypes may span the padding.
-at::Tensor base_copy(const memory::FormattedMemory& memory, size_t bytes, c10::Device device) {
-  const auto item = static_cast<int64_t>(c10::elementSize(memory.dtype));
-  const auto options = at::TensorOptions().dtype(memory.dtype).device(device);
+at::Tensor base_copy(const memory::FormattedMemory& formatted, size_t bytes, c10::Device device) {
+  const auto item = static_cast<int64_t>(c10::elementSize(formatted.dtype));
+  const auto options = at::TensorOptions().dtype(formatted.dtype).device(device);
   at::Tensor base = at::empty({(static_cast<int64_t>(bytes) + item - 1) / item}, options);
-  at::DimVector sizes(memory.sizes.begin(), memory.sizes.end());
+  at::DimVector sizes(formatted.sizes.begin(), formatted.sizes.end());
   base.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
-  const RawDescriptor from(memory);
+  memory::describe(static_cast<NPUStorageImpl&>(*base.storage().unsafeGetStorageImpl()), sizes, base.strides(), base.dtype());
+  const RawDescriptor from(formatted);
   const Descriptor<aclTensor*> to(base);
   transform(from.get(), to.get());
   return base;
@@ -182,6 +184,7 @@ at::Tensor cast_to_format(const at::Tensor& tensor, int64_t format) {
     transform(from.get(), to.get());
   }
   storage.set_data_ptr_noswap(memory::wrap_formatted(std::move(result)));
+  memory::describe_again(*storage.unsafeGetStorageImpl());
   return out;
 }
 
@@ -223,6 +226,7 @@ c10::Storage formatted_copy(const c10::Storage& storage) {
         acl::aclrtMemcpyAsync(result.memory.get(), bytes, memory->memory.get(), bytes, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
   }
   fresh.set_data_ptr_noswap(memory::wrap_formatted(std::move(result)));
+  memory::describe_again(*fresh.unsafeGetStorageImpl());
   return fresh;
 }
 
@@ -230,6 +234,7 @@ void take_memory(const c10::Storage& to, const c10::Storage& from) {
   auto& source = const_cast<c10::Storage&>(from);
   to.unsafeGetStorageImpl()->set_nbytes(source.nbytes());
   to.unsafeGetStorageImpl()->set_data_ptr_noswap(source.set_data_ptr(c10::DataPtr(nullptr, to.device())));
+  memory::describe_as(*to.unsafeGetStorageImpl(), *from.unsafeGetStorageImpl());
 }
 
 void normalize_storage(const c10::Storage& storage) {

@@ -1,13 +1,13 @@
 // Graphs: torch.npu.NPUGraph.
 #include "graph/graph.h"
 
-#include <ATen/ops/from_blob.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/utils/pybind.h>
 
 #include "core/device.h"
 #include "core/error.h"
 #include "core/external_event.h"
+#include "memory/storage.h"
 #include "python/bindings.h"
 #include "python/streams.h"
 #include "python/unraisable.h"
@@ -71,7 +71,8 @@ void launch_host_function(c10::StreamId id, c10::DeviceIndex device, py::functio
 // A tensor on the memory of another, which does not keep it alive.
 at::Tensor weak_ref_tensor(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.is_privateuseone(), "expected a tensor on the NPU, got one on ", tensor.device());
-  return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(), [](void*) {}, tensor.options(), tensor.device());
+  return memory::make_tensor(c10::DataPtr(tensor.data_ptr(), tensor.device()), tensor.sizes(), tensor.strides(),
+                             tensor.scalar_type());
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "core/error.h"
 #include "core/stream.h"
 #include "memory/device_allocator.h"
+#include "memory/storage.h"
 #include "op/formats.h"
 #include "python/bindings.h"
 
@@ -201,8 +202,7 @@ c10::Storage borrow(const MemoryHandle& handle) {
   const c10::Device device(c10::DeviceType::PrivateUse1, static_cast<c10::DeviceIndex>(handle.device));
   c10::DataPtr pointer(data, borrowed.release(), &return_borrowed, device);
   // Not resizable: the memory beyond it belongs to other tensors of the sender.
-  return c10::Storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(handle.bytes), std::move(pointer),
-                      /*allocator=*/nullptr, /*resizable=*/false);
+  return memory::make_storage(static_cast<size_t>(handle.bytes), std::move(pointer));
 }
 
 int64_t collect_lent() {

@@ -6,6 +6,7 @@
 
 #include "memory/device_allocator.h"
 #include "memory/host_allocator.h"
+#include "memory/storage.h"
 #include "memory/swapped.h"
 #include "python/bindings.h"
 #include "python/streams.h"
@@ -296,9 +297,7 @@ void init_memory(py::module_& module) {
   module.def(
       "_swapped_memory",
       [](size_t bytes, c10::DeviceIndex device) {
-        const c10::Storage storage(c10::Storage::use_byte_size_t(), bytes, memory::swapped_memory(bytes, device));
-        const auto options = at::TensorOptions(at::kByte).device(c10::DeviceType::PrivateUse1, device);
-        return at::empty({0}, options).set_(storage, 0, {static_cast<int64_t>(bytes)}, {1});
+        return memory::make_tensor(memory::swapped_memory(bytes, device), {static_cast<int64_t>(bytes)}, {1}, at::kByte);
       },
       Unlocked());
   module.def("_memory_free", [](uintptr_t address) { memory::raw_free(reinterpret_cast<void*>(address)); }, Unlocked());

@@ -7,6 +7,7 @@
 #include "torch_npu/csrc/aten/NPUGeneratorImpl.h"
 #include "torch_npu/csrc/aten/common/from_blob.h"
 #include "torch_npu/csrc/aten/mirror/NPUMemoryOverlap.h"
+#include "torch_npu/csrc/core/NPUBridge.h"
 #include "torch_npu/csrc/core/npu/DeviceUtils.h"
 #include "torch_npu/csrc/core/npu/NPUCachingAllocator.h"
 #include "torch_npu/csrc/core/npu/NPUEvent.h"
@@ -114,6 +115,21 @@ bool events_and_memory_agree(const at::Tensor& self) {
   return view.device() == self.device() && at::equal(view, self) && at::equal(turned, self.t()) && held > 0;
 }
 
+// What the description of a tensor's storage says: formats, elements of its dtype; sizes, strides and sizes as they lie.
+std::vector<std::vector<int64_t>> description(const at::Tensor& self) {
+  const torch_npu::NPUStorageDesc& desc = torch_npu::NPUBridge::GetNpuStorageImplDesc(self);
+  const auto list = [](const auto& sizes) { return std::vector<int64_t>(sizes.begin(), sizes.end()); };
+  return {{desc.origin_format_, desc.npu_format_, static_cast<int64_t>(c10::typeMetaToScalarType(desc.data_type_))},
+          list(desc.base_sizes_),
+          list(desc.base_strides_),
+          list(desc.storage_sizes_)};
+}
+
+// Memory of `self` from its second element on.
+at::Tensor borrowed(const at::Tensor& self) {
+  return at_npu::native::from_blob(self.data_ptr(), {self.numel() - 1}, {1}, 1, [keep = self](void*) {}, self.options());
+}
+
 // The numbers an operator would draw with, after `seed`.
 std::vector<int64_t> draws(int64_t seed) {
   auto generator = at_npu::detail::createNPUGenerator();
@@ -125,6 +141,8 @@ std::vector<int64_t> draws(int64_t seed) {
 }
 
 TORCH_LIBRARY(published_extension, library) {
+  library.def("description(Tensor self) -> int[][]", description);
+  library.def("borrowed(Tensor self) -> Tensor", borrowed);
   library.def("events_and_memory_agree(Tensor self) -> bool", events_and_memory_agree);
   library.def("draws(int seed) -> int[]", draws);
   library.def("copy_of(Tensor self) -> Tensor", copy_of);

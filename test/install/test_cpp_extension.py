@@ -87,6 +87,29 @@ assert ops.streams_agree()
 assert ops.events_and_memory_agree(x)
 assert ops.draws(7) == [7, 0, 12]
 assert ops.format_and_type(x.half()) == 2 * 100 + 1   # ACL_FORMAT_ND, ACL_FLOAT16
+half, float32 = 5, 6   # at::ScalarType
+shapes = lambda *sizes: [list(each) for each in sizes]
+nd, nchw, nz = 2, 0, 29   # aclFormat
+assert ops.description(x) == [[nd, nd, float32], *shapes((3, 4), (4, 1), (3, 4))]
+assert ops.description(x[1:, 2:]) == ops.description(x)   # the memory's, not the view's
+assert ops.description(torch.empty(2, 3, 4, 5, device="npu").half()) == [[nchw, nchw, half], *shapes((2, 3, 4, 5), (60, 20, 5, 1), (2, 3, 4, 5))]
+assert ops.description(torch.empty_strided((2, 3), (1, 4), device="npu"))[1:] == shapes((2, 3), (1, 4), (2, 3))
+assert ops.description(torch.empty(2, 3, device="npu").resize_(5, 7))[1:] == shapes((35,), (1,), (35,))
+assert ops.description(torch.tensor([1.0], device="npu").set_())[1:] == shapes((0,), (1,), (0,))
+byte = torch.empty(0, dtype=torch.uint8, device="npu").set_(torch.UntypedStorage(12, device="npu"))
+assert ops.description(byte) == [[nd, nd, 0], *shapes((12,), (1,), (12,))]
+rest = ops.borrowed(x.flatten())
+assert torch.equal(rest.cpu(), x.cpu().flatten()[1:]) and ops.description(rest)[1:] == shapes((11,), (1,), (11,))
+weak = torch_npu._C._weak_ref_tensor(x)
+assert torch.equal(weak.cpu(), x.cpu()) and ops.description(weak) == ops.description(x)
+torch.npu.config.allow_internal_format = True
+blocked = torch_npu.npu_format_cast(torch.randn(20, 40, device="npu").half(), nz)
+assert ops.description(blocked) == [[nd, nz, half], *shapes((20, 40), (40, 1), (3, 2, 16, 16))]
+assert ops.description(blocked.clone())[0] == [nd, nz, half]
+for written in (torch_npu.npu_format_cast(blocked, nd), blocked.mul_(2)):
+    assert ops.description(written) == [[nd, nd, half], *shapes((20, 40), (40, 1), (20, 40))], ops.description(written)
+torch.save(torch_npu.npu_format_cast(blocked, nz), "saved.pt")
+assert ops.description(torch.load("saved.pt"))[0] == [nd, nz, half]
 copied, swish, norm, kept = (y.cpu() for y in ops.by_name(x))
 assert kept.tolist() == [2]
 torch.testing.assert_close(copied, x.cpu())
