@@ -2,8 +2,12 @@
 #include "op/kernels/random.h"
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numbers>
+
+#include "op/simd/clones.h"
+#include "op/simd/lanes.h"
 
 namespace softcann::op {
 
@@ -54,6 +58,28 @@ void fill_from_unit(at::Tensor& out, PhiloxKey key, F&& f) {
   });
 }
 
+// Box and Muller in float32: even words give radii, odd ones angles. `words` and `out` have room for whole pairs of lanes.
+SOFTCANN_CLONES void normal_numbers(const uint32_t* words, int64_t count, float mean, float deviation, float* out) {
+  using Words [[gnu::vector_size(sizeof(IntLanes))]] = uint32_t;
+  for (int64_t i = 0; i < count; i += 2 * lane_count) {
+    Words first, second;
+    std::memcpy(&first, words + i, sizeof(first));
+    std::memcpy(&second, words + i + lane_count, sizeof(second));
+    const Words even = __builtin_shufflevector(first, second, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) >> 8;
+    const Words odd = __builtin_shufflevector(first, second, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31) >> 8;
+    Lanes radius = 1.0F - __builtin_convertvector(reinterpret_cast<IntLanes>(even), Lanes) * 0x1p-24F;
+    take_logarithm(radius);
+    radius = -2.0F * radius;
+    for (int64_t lane = 0; lane < lane_count; ++lane) radius[lane] = __builtin_sqrtf(radius[lane]);
+    Lanes cosine, sine;
+    cosine_and_sine(__builtin_convertvector(reinterpret_cast<IntLanes>(odd), Lanes) * 0x1p-24F, cosine, sine);
+    cosine = mean + deviation * radius * cosine;
+    sine = mean + deviation * radius * sine;
+    store(__builtin_shufflevector(cosine, sine, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), out + i);
+    store(__builtin_shufflevector(cosine, sine, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), out + i + lane_count);
+  }
+}
+
 }  // namespace
 
 void fill_uniform(at::Tensor& out, double from, double to, PhiloxKey key) {
@@ -73,18 +99,23 @@ void fill_normal(at::Tensor& out, double mean, double deviation, PhiloxKey key) 
   // Box and Muller: two uniform numbers give two normal ones.
   through_contiguous(out, [&](at::Tensor& dense) {
     AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, dense.scalar_type(), "normal", [&] {
-      using C = std::conditional_t<std::is_same_v<scalar_t, double>, double, float>;
-      constexpr int words = Unit<C>::words;
       auto* data = dense.mutable_data_ptr<scalar_t>();
-      const C center = static_cast<C>(mean), scale = static_cast<C>(deviation);
-      random_pieces(key, dense.numel(), words, [&](int64_t first, int64_t count, const uint32_t* numbers) {
-        for (int64_t i = 0; i < count; i += 2) {
-          const C radius = std::sqrt(C(-2) * std::log(C(1) - Unit<C>::get(numbers + i * words)));
-          const C angle = C(2) * std::numbers::pi_v<C> * Unit<C>::get(numbers + (i + 1) * words);
-          data[first + i] = static_cast<scalar_t>(center + scale * radius * std::cos(angle));
-          if (i + 1 < count) data[first + i + 1] = static_cast<scalar_t>(center + scale * radius * std::sin(angle));
-        }
-      });
+      if constexpr (std::is_same_v<scalar_t, double>) {
+        random_pieces(key, dense.numel(), Unit<double>::words, [&](int64_t first, int64_t count, const uint32_t* words) {
+          for (int64_t i = 0; i < count; i += 2) {
+            const double radius = std::sqrt(-2 * std::log(1 - Unit<double>::get(words + i * Unit<double>::words)));
+            const double angle = 2 * std::numbers::pi * Unit<double>::get(words + (i + 1) * Unit<double>::words);
+            data[first + i] = mean + deviation * radius * std::cos(angle);
+            if (i + 1 < count) data[first + i + 1] = mean + deviation * radius * std::sin(angle);
+          }
+        });
+      } else {
+        random_pieces(key, dense.numel(), 1, [&](int64_t first, int64_t count, const uint32_t* words) {
+          alignas(64) float normal[random_chunk];
+          normal_numbers(words, count, static_cast<float>(mean), static_cast<float>(deviation), normal);
+          for (int64_t i = 0; i < count; ++i) data[first + i] = static_cast<scalar_t>(normal[i]);
+        });
+      }
     });
   });
 }

@@ -65,4 +65,44 @@ template <class Combine>
   x = tiny ? Lanes{} : sum * reinterpret_cast<Lanes>(power);
 }
 
+// x = the natural logarithm of x, for normal numbers above 0. The error is below 2 units in the last place. x = 2^n m with m between
+// the roots of 1/2 and of 2, and ln m = 2 artanh s with s = (m - 1) / (m + 1); the rest of its series is below 2^-28 there.
+[[gnu::always_inline]] inline void take_logarithm(Lanes& x) {
+  constexpr float ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
+  constexpr int32_t root_of_half = 0x3F3504F3;  // as float32
+  const IntLanes bits = reinterpret_cast<IntLanes>(x), n = (bits - root_of_half) >> 23;
+  const IntLanes mantissa = bits - (n << 23);
+  const Lanes m = reinterpret_cast<Lanes>(mantissa), s = (m - 1.0F) / (m + 1.0F), square = s * s;
+  Lanes sum = square * (1.0F / 9) + 1.0F / 7;
+  sum = sum * square + 1.0F / 5;
+  sum = sum * square + 1.0F / 3;
+  sum = sum * square * s + s;
+  const Lanes power = __builtin_convertvector(n, Lanes);
+  x = power * ln2_high + (power * ln2_low + 2.0F * sum);
+}
+
+// Cosine and sine of an angle in turns, from 0 to 1. The error is below 2^-23. What is left of the nearest quarter is exact; of
+// it, Taylor's polynomials, whose rests are below 2^-28.
+[[gnu::always_inline]] inline void cosine_and_sine(const Lanes& turns, Lanes& cosine, Lanes& sine) {
+  constexpr float to_whole = 0x1.8p+23F;  // what is added to this loses its fraction
+  const Lanes shifted = turns * 4.0F + to_whole;
+  const IntLanes quarter = reinterpret_cast<IntLanes>(shifted);  // in its two lowest bits
+  const Lanes angle = (turns - (shifted - to_whole) * 0.25F) * 0x1.921fb6p+2F, square = angle * angle;
+  Lanes even = square * (-1.0F / 3628800) + 1.0F / 40320;
+  even = even * square - 1.0F / 720;
+  even = even * square + 1.0F / 24;
+  even = even * square - 0.5F;
+  even = even * square + 1.0F;
+  Lanes odd = square * (1.0F / 362880) - 1.0F / 5040;
+  odd = odd * square + 1.0F / 120;
+  odd = odd * square - 1.0F / 6;
+  odd = odd * square * angle + angle;
+  const IntLanes swapped = (quarter & 1) != 0, sine_negative = (quarter & 2) << 30, cosine_negative = ((quarter + 1) & 2) << 30;
+  const Lanes c = swapped ? odd : even, s = swapped ? even : odd;
+  const IntLanes signed_c = reinterpret_cast<IntLanes>(c) ^ cosine_negative;
+  const IntLanes signed_s = reinterpret_cast<IntLanes>(s) ^ sine_negative;
+  cosine = reinterpret_cast<Lanes>(signed_c);
+  sine = reinterpret_cast<Lanes>(signed_s);
+}
+
 }  // namespace softcann::op
