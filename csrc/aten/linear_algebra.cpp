@@ -1,8 +1,11 @@
-// Factorizations and solvers that CANN has operators for, and what follows from them.
+// Factorizations and solvers that CANN has operators for, and what follows from them; products whose results lie anyhow.
+#include <algorithm>
 #include <cmath>
 
 #include <ATen/ExpandUtils.h>
 #include <ATen/Functions.h>
+#include <ATen/native/Resize.h>
+#include <ATen/ops/matmul_compositeimplicitautograd_dispatch.h>
 
 #include "aten/compose.h"
 #include "aten/factory.h"
@@ -53,6 +56,16 @@ at::Tensor sign_of(const at::Tensor& pivots) {
 }
 
 }  // namespace
+
+// torch multiplies a batch by one matrix or vector as the rows of one, and gives up where `out` is no view of rows.
+at::Tensor& matmul_out(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const auto [fewer, more] = std::minmax({self.dim(), other.dim()});
+  if (fewer > 2 || more < 3 || out.is_contiguous()) return at::compositeimplicitautograd::matmul_out(out, self, other);
+  auto product = at::empty(out.sizes(), out.options());
+  at::compositeimplicitautograd::matmul_out(product, self, other);
+  at::native::resize_output(out, product.sizes());
+  return out.copy_(product);
+}
 
 void linalg_det_kernel(const at::Tensor& A, const at::Tensor& det, const at::Tensor& LU, const at::Tensor& pivots) {
   factor(A, LU, pivots);

@@ -25,10 +25,15 @@ def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any
 
 def npugraphs(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
     """The backend ``npugraphs``; ``options`` are accepted."""
+    return through_autograd(capture_later, module, inputs)
+
+
+def through_autograd(compiler: Callable[..., Any], module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
+    """``compiler`` makes the forward and the backward graph; ``options`` are aot_autograd's."""
     from torch._dynamo.backends.common import aot_autograd
 
     with uncached():
-        return aot_autograd(fw_compiler=capture_later, bw_compiler=capture_later)(module, inputs)
+        return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, **options)(module, inputs)
 
 
 def uncached() -> ContextManager[Any]:

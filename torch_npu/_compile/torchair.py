@@ -47,11 +47,7 @@ def get_npu_backend(*, compiler_config: Optional[CompilerConfig] = None, custom_
     compiler = get_compiler(compiler_config)
 
     def backend(module: Any, inputs: Sequence[Any], **kwargs: Any) -> Callable[..., Any]:
-        from torch._dynamo.backends.common import aot_autograd
-
-        table = custom_decompositions or {}
-        with backends.uncached():
-            return aot_autograd(fw_compiler=compiler, bw_compiler=compiler, decompositions=table)(module, inputs)
+        return backends.through_autograd(compiler, module, inputs, decompositions=custom_decompositions or {})
 
     return backend
 

@@ -49,16 +49,18 @@ def _save_segment_usage(filename: str = "output.svg", snapshot: Any = None) -> N
     """
     from torch_npu.npu import _memory_viz
 
+    graph = _memory_viz.segments(_snapshot() if snapshot is None else snapshot)
     with open(filename, "w") as file:
-        file.write(_memory_viz.segments(_snapshot() if snapshot is None else snapshot))
+        file.write(graph)
 
 
 def _save_memory_usage(filename: str = "output.svg", snapshot: Any = None) -> None:
     """As _save_segment_usage, of each stream's segments together."""
     from torch_npu.npu import _memory_viz
 
+    graph = _memory_viz.memory(_snapshot() if snapshot is None else snapshot)
     with open(filename, "w") as file:
-        file.write(_memory_viz.memory(_snapshot() if snapshot is None else snapshot))
+        file.write(graph)
 
 
 _STACKS = {None: 0, "state": 1, "alloc": 2, "all": 3}
