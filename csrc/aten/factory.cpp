@@ -80,7 +80,8 @@ at::Tensor empty_like_with(const at::Tensor& self, at::IntArrayRef sizes, std::o
 
 at::Tensor create_out(at::IntArrayRef sizes, at::IntArrayRef strides, const at::TensorOptions& options) {
   const auto dtype = c10::typeMetaToScalarType(options.dtype());
-  at::Tensor result = strides.empty() ? make_contiguous(sizes, dtype, options.memory_format_opt()) : make_strided(sizes, strides, dtype);
+  at::Tensor result =
+      strides.empty() ? make_contiguous(sizes, dtype, options.memory_format_opt()) : make_strided(sizes, strides, dtype);
   fill_if_deterministic(result);
   return result;
 }

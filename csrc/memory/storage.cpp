@@ -22,9 +22,7 @@ c10::intrusive_ptr<c10::StorageImpl> create(c10::StorageImpl::use_byte_size_t ta
   return true;
 }();
 
-aclFormat base_format(size_t rank) {
-  return rank == 4 ? ACL_FORMAT_NCHW : rank == 5 ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND;
-}
+aclFormat base_format(size_t rank) { return rank == 4 ? ACL_FORMAT_NCHW : rank == 5 ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND; }
 
 }  // namespace
 

@@ -129,11 +129,11 @@ class Descriptor<aclDataType> {
 };
 
 template <>
-class Descriptor<char*> {
+class Descriptor<const char*> {
  public:
   // The text must be zero-terminated, as literals and std::string are.
   explicit Descriptor(std::string_view text) : text_(text.data()) {}
-  char* get() const { return const_cast<char*>(text_); }
+  const char* get() const { return text_; }
 
  private:
   const char* text_;

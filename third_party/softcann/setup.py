@@ -52,7 +52,7 @@ def tool(name: str) -> str:
 class NativeBuild(build_ext):
     def run(self) -> None:
         libraries = pathlib.Path(self.build_lib).resolve() / "softcann" / "lib"
-        shutil.copytree(HERE.parent / "cann" / "include", libraries.parent / "include", dirs_exist_ok=True)
+        shutil.copytree(HERE.parent / "cann", libraries.parent / "cann", dirs_exist_ok=True)
         built = os.environ.get("SOFTCANN_LIBRARIES")
         if built:
             shutil.copytree(built, libraries, symlinks=True, dirs_exist_ok=True)

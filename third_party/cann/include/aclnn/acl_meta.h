@@ -49,11 +49,11 @@ aclBoolArray* aclCreateBoolArray(const bool* value, uint64_t size);
 aclFloatArray* aclCreateFloatArray(const float* value, uint64_t size);
 aclIntArray* aclCreateIntArray(const int64_t* value, uint64_t size);
 aclScalar* aclCreateScalar(void* value, aclDataType dataType);
-aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_t size);
+aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size);
 aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType, const int64_t* stride,
                            int64_t offset, aclFormat format, const int64_t* storageDims, uint64_t storageDimsNum,
                            void* tensorData);
-aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size);
+aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size);
 aclnnStatus aclDestroyAclOpExecutor(aclOpExecutor* executor);
 aclnnStatus aclDestroyBoolArray(const aclBoolArray* array);
 aclnnStatus aclDestroyFloatArray(const aclFloatArray* array);

@@ -47,16 +47,28 @@ def torch_problem() -> Optional[str]:
             f"or pip install 'torch=={minor}.*'")
 
 
+def _torch_elsewhere(folder: str) -> List[str]:
+    """torch's libraries, where those of the operators do not find them: in a source tree, which is no neighbour of torch."""
+    from importlib import util
+
+    beside = (os.path.join(folder, *[os.pardir] * up, "torch", "lib") for up in (2, 3))
+    if any(os.path.isdir(path) for path in beside):
+        return []
+    spec = util.find_spec("torch")
+    return [os.path.join(path, "lib") for path in spec.submodule_search_locations or []] if spec else []
+
+
 def environment(inherited: Mapping[str, str] = os.environ) -> Dict[str, Optional[str]]:
     """Variables for a process that is to use softcann, by name; None means that the variable must be unset.
 
     `inherited` is the environment that they are added to.
     """
     folder = library_path()
+    torch = _torch_elsewhere(folder)
 
     def first(name: str) -> str:
-        others = [path for path in inherited.get(name, "").split(os.pathsep) if path and path != folder]
-        return os.pathsep.join([folder, *others])
+        others = [path for path in inherited.get(name, "").split(os.pathsep) if path and path not in (folder, *torch)]
+        return os.pathsep.join([folder, *others, *torch])
 
     # The second is the linker's: builds that link with -lascendcl find it where they expect an installation's lib64.
     return {"LD_LIBRARY_PATH": first("LD_LIBRARY_PATH"), "LIBRARY_PATH": first("LIBRARY_PATH"), **dict.fromkeys(FOREIGN)}

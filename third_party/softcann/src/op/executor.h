@@ -179,7 +179,7 @@ template <class A>
 inline void store(Slot& slot, A value) {
   if constexpr (std::is_same_v<A, aclDataType>) {
     slot.integer = static_cast<int64_t>(to_scalar_type(value));
-  } else if constexpr (std::is_same_v<A, char*>) {
+  } else if constexpr (std::is_same_v<A, const char*>) {
     slot.text = intern(value);
   } else if constexpr (std::is_pointer_v<A>) {
     slot.object = const_cast<std::remove_const_t<std::remove_pointer_t<A>>*>(value);

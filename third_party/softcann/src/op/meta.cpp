@@ -160,7 +160,7 @@ SOFTCANN_API aclnnStatus aclDestroyBoolArray(const aclBoolArray* array) {
   return destroy_handle("aclDestroyBoolArray", array, Kind::bool_array);
 }
 
-SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor** value, uint64_t size) {
+SOFTCANN_API aclTensorList* aclCreateTensorList(const aclTensor* const* value, uint64_t size) {
   SOFTCANN_ENTRY_VALUE(aclCreateTensorList, nullptr);
   if (size && !value) {
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateTensorList: value is null");
@@ -181,7 +181,7 @@ SOFTCANN_API aclnnStatus aclDestroyTensorList(const aclTensorList* array) {
   return destroy_handle("aclDestroyTensorList", array, Kind::tensor_list);
 }
 
-SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar** value, uint64_t size) {
+SOFTCANN_API aclScalarList* aclCreateScalarList(const aclScalar* const* value, uint64_t size) {
   SOFTCANN_ENTRY_VALUE(aclCreateScalarList, nullptr);
   if (size && !value) {
     fail(ACLNN_ERR_PARAM_NULLPTR, "aclCreateScalarList: value is null");

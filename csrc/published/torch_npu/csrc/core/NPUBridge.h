@@ -7,7 +7,8 @@
 
 namespace torch_npu {
 
-// Only for tensors and storages that torch_npu made: PyTorch's own at::from_blob and DLPack give others, which have no description.
+// Only for tensors and storages that torch_npu made: PyTorch's own at::from_blob and DLPack give others, which have no
+// description.
 class NPUBridge {
  public:
   static NPUStorageImpl* GetNpuStorageImpl(c10::StorageImpl* storage) { return static_cast<NPUStorageImpl*>(storage); }

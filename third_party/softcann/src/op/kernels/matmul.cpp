@@ -1,8 +1,11 @@
 // Matrix products.
 
+#include "op/formats.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
+#include "op/kernels/storage_format.h"
+#include "op/tensor.h"
 
 namespace softcann::op {
 namespace {
@@ -20,9 +23,23 @@ double product_cost(const at::Tensor& a, const at::Tensor& b) {
 
 using namespace softcann::op;
 
-OP_COST(aclnnMm, product_cost(self, mat2)) { mm_into(out, self, mat2); }
-OP_COST(aclnnMatmul, product_cost(self, mat2)) { matmul_into(out, self, mat2); }
-OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { bmm_into(out, self, mat2); }
+namespace {
+
+// A product of matrices that aclnnTransMatmulWeight may have brought into blocks.
+template <class Product>
+void of_any_format(at::Tensor& out, const at::Tensor& self, const at::Tensor& mat2, Product&& product) {
+  const auto in_base = [](const at::Tensor& argument) { return is_base_format(descriptor_of(argument)->format); };
+  if (in_base(self) && in_base(mat2)) return product(out, self, mat2);
+  TORCH_CHECK(in_base(out), "the result of a product is in the storage format ", static_cast<int>(descriptor_of(out)->format),
+              "; only base formats are supported");
+  product(out, in_base_format(self), in_base_format(mat2));
+}
+
+}  // namespace
+
+OP_COST(aclnnMm, product_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
+OP_COST(aclnnMatmul, product_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
+OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { of_any_format(out, self, mat2, bmm_into); }
 OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
 OP(aclnnDot) { put(out, at::dot(self, tensor)); }
 

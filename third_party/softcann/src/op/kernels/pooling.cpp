@@ -117,6 +117,32 @@ OP(aclnnMaxPool2dWithIndicesBackward) {
   at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
                                                  ceilMode, indices.to(at::kLong), gradInput);
 }
+// ONNX's: each side is padded by itself, and what begins in the padding after the last element is left out.
+OP(aclnnMaxPool) {
+  const auto pair = [](at::IntArrayRef values, int64_t otherwise) {
+    return values.empty() ? std::array{otherwise, otherwise} : std::array{values.front(), values.back()};
+  };
+  TORCH_CHECK(self.dim() == 3 || self.dim() == 4, "aclnnMaxPool: self has ", self.dim(), " dimensions, expected 3 or 4");
+  TORCH_CHECK(autoPad == 0, "aclnnMaxPool: autoPad ", autoPad, ", only 0 is supported");
+  TORCH_CHECK(kernelShape.size() == 1 || kernelShape.size() == 2, "aclnnMaxPool: kernelShape has ", kernelShape.size(),
+              " elements, expected 1 or 2");
+  for (const int64_t dilation : dilations)
+    TORCH_CHECK(dilation == 1, "aclnnMaxPool: dilation ", dilation, ", only 1 is supported");
+  const auto kernel = pair(kernelShape, 1), stride = pair(strides, 1);
+  const auto before = pads.size() == 4 ? std::array{pads[0], pads[1]} : pair(pads, 0);
+  const auto after = pads.size() == 4 ? std::array{pads[2], pads[3]} : before;
+  at::Scalar least = -std::numeric_limits<double>::infinity();
+  if (!fractional(self)) {
+    AT_DISPATCH_INTEGRAL_TYPES(self.scalar_type(), "aclnnMaxPool", [&] { least = std::numeric_limits<scalar_t>::lowest(); });
+  }
+  const at::Tensor padded = at::constant_pad_nd(self, {before[1], after[1], before[0], after[0]}, least);
+  at::Tensor pooled = at::max_pool2d(padded, kernel, stride, 0, 1, ceilMode != 0);
+  for (const int64_t i : {0, 1}) {
+    const int64_t size = self.size(i - 2) + before[static_cast<size_t>(i)], step = stride[static_cast<size_t>(i)];
+    pooled = pooled.narrow(i - 2, 0, std::min(pooled.size(i - 2), (size + step - 1) / step));
+  }
+  put(out, pooled);
+}
 OP(aclnnMaxPool3dWithArgmax) {
   const auto [value, index] =
       at::max_pool3d_with_indices(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode);

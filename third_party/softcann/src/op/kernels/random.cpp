@@ -76,7 +76,8 @@ SOFTCANN_CLONES void normal_numbers(const uint32_t* words, int64_t count, float 
     cosine = mean + deviation * radius * cosine;
     sine = mean + deviation * radius * sine;
     store(__builtin_shufflevector(cosine, sine, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23), out + i);
-    store(__builtin_shufflevector(cosine, sine, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31), out + i + lane_count);
+    store(__builtin_shufflevector(cosine, sine, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31),
+          out + i + lane_count);
   }
 }
 

@@ -65,8 +65,9 @@ template <class Combine>
   x = tiny ? Lanes{} : sum * reinterpret_cast<Lanes>(power);
 }
 
-// x = the natural logarithm of x, for normal numbers above 0. The error is below 2 units in the last place. x = 2^n m with m between
-// the roots of 1/2 and of 2, and ln m = 2 artanh s with s = (m - 1) / (m + 1); the rest of its series is below 2^-28 there.
+// x = the natural logarithm of x, for normal numbers above 0. The error is below 2 units in the last place. x = 2^n m with m
+// between the roots of 1/2 and of 2, and ln m = 2 artanh s with s = (m - 1) / (m + 1); the rest of its series is below 2^-28
+// there.
 [[gnu::always_inline]] inline void take_logarithm(Lanes& x) {
   constexpr float ln2_high = 0x1.62e4p-1F, ln2_low = 0x1.7f7d1cp-20F;
   constexpr int32_t root_of_half = 0x3F3504F3;  // as float32

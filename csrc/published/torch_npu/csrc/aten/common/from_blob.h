@@ -22,7 +22,8 @@ inline at::Tensor from_blob(void* data, c10::IntArrayRef sizes, c10::IntArrayRef
                             const std::optional<c10::Device> device = std::nullopt) {
   const auto where = device ? *device : at::globalContext().getDeviceFromPtr(data, at::kPrivateUse1);
   auto memory = deleter ? c10::InefficientStdFunctionContext::makeDataPtr(data, deleter, where) : c10::DataPtr(data, where);
-  return torch_npu::memory::make_tensor(std::move(memory), sizes, strides, c10::typeMetaToScalarType(options.dtype()), storage_offset);
+  return torch_npu::memory::make_tensor(std::move(memory), sizes, strides, c10::typeMetaToScalarType(options.dtype()),
+                                        storage_offset);
 }
 inline at::Tensor from_blob(void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset,
                             const c10::TensorOptions& options = {}, const std::optional<c10::Device> device = std::nullopt) {

@@ -1,0 +1,103 @@
+"""Example programs of CANN's operators, one or more for each, built with the headers of `python -m softcann sdk` and run as they are.
+
+They stand in $EXAMPLES/ops-math, ops-nn, ops-cv and ops-transformer (of hicann on GitHub, which ci/clients.sh clones). A program
+tells by its exit code whether each call of CANN succeeded. What calls operators that softcann does not have is counted apart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Dict, List
+
+from harness import case, main
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = Path(os.environ.get("EXAMPLES", ROOT / "build/clients"))
+WORK = Path(tempfile.mkdtemp())
+# Why a program fails here; each by its path, or the end of it.
+KNOWN: Dict[str, str] = {}
+
+
+def prepare() -> Dict[str, str]:
+    """The environment of an installation of softcann in WORK/cann."""
+    sys.path.insert(0, str(ROOT / "third_party/softcann/python"))
+    import softcann
+    from softcann import sdk
+
+    if not (WORK / "cann").exists():
+        sdk.make(WORK / "cann")
+    settings = {name: value for name, value in softcann.environment().items() if value is not None}
+    return {**os.environ, **settings, "SOFTCANN_DEVICE_COUNT": "8", "SOFTCANN_MEMORY": "1G", "OMP_NUM_THREADS": "1"}
+
+
+def served() -> List[str]:
+    import softcann
+
+    listed = subprocess.run(["nm", "-D", "--defined-only", Path(softcann.library_path()) / "libopapi.so"], stdout=subprocess.PIPE,
+                            text=True, check=True).stdout
+    return re.findall(r" T (acl\w+)GetWorkspaceSize\n", listed)
+
+
+def outcome(program: Path, environment: Dict[str, str]) -> str:
+    """Empty where the program was built, ran and ended with 0."""
+    built = WORK / ("_".join(program.parts[-4:]) + ".out")
+    folder = WORK / "cann"
+    compiled = subprocess.run(["g++", "-std=c++17", "-w", f"-I{folder}/include", str(program), "-o", str(built), f"-L{folder}/lib64",
+                               "-lascendcl", "-lopapi", "-lnnopbase", "-lhccl", "-lpthread"], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True)
+    if compiled.returncode:
+        return compiled.stdout[-300:]
+    try:
+        done = subprocess.run([built], env=environment, cwd=WORK, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
+    except subprocess.TimeoutExpired:
+        return "does not end"
+    finally:
+        built.unlink()
+    return done.stdout[-300:].decode(errors="replace") if done.returncode else ""
+
+
+def run_all(repository: str) -> None:
+    environment, operators = prepare(), set(served())
+    programs = [path for path in sorted((EXAMPLES / repository).rglob("test_aclnn*.cpp"))
+                if "examples" in path.parts and not {"experimental", "tests", "template"} & set(path.parts)]
+    called = {path: set(re.findall(r"\b(acl\w+)GetWorkspaceSize\s*\(", path.read_text(errors="replace"))) for path in programs}
+    runnable = [path for path in programs if called[path] and called[path] <= operators]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        outcomes = dict(zip(runnable, pool.map(lambda path: outcome(path, environment), runnable)))
+    failed = {str(path.relative_to(EXAMPLES)): text for path, text in outcomes.items() if text}
+    unknown = {path: text for path, text in failed.items() if not any(path.endswith(known) for known in KNOWN)}
+    print(f"{repository}: {len(runnable) - len(failed)} of {len(programs)} programs ran, {len(failed)} failed, "
+          f"{len(programs) - len(runnable)} call what softcann does not have")
+    for path, text in unknown.items():
+        print(f"  {path}: {text}")
+    assert len(runnable) > 0.7 * len(programs), "most operators are missing"
+    assert not unknown, f"{len(unknown)} of {len(runnable)} programs failed: {sorted(unknown)}"
+
+
+@case("hicann/ops-math: the examples of its operators")
+def ops_math() -> None:
+    run_all("ops-math")
+
+
+@case("hicann/ops-nn: the examples of its operators")
+def ops_nn() -> None:
+    run_all("ops-nn")
+
+
+@case("hicann/ops-cv: the examples of its operators")
+def ops_cv() -> None:
+    run_all("ops-cv")
+
+
+@case("hicann/ops-transformer: the examples of its operators")
+def ops_transformer() -> None:
+    run_all("ops-transformer")
+
+
+main()

@@ -1,0 +1,73 @@
+"""The headers of aclnnop/, which python -m softcann sdk makes: a program for CANN in C++ is built with them and run."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from nn_client import ROOT, OPS
+
+sys.path.insert(0, str(ROOT / "third_party" / "cann"))
+import gen_aclnn  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def sdk(libraries, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sdk") / "cann"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "third_party" / "softcann" / "python")}
+    subprocess.run([sys.executable, "-m", "softcann", "sdk", folder], env=environment, check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def said(sdk):
+    """{what the client did: what it says of it}."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or pytest.fail("no C++ compiler")
+    source = ROOT / "test" / "softcann_op" / "operators_client.cpp"
+    build = (f"source {sdk}/set_env.sh && {compiler} -std=c++17 -Wall -Wextra -Werror -I$ASCEND_TOOLKIT_HOME/include {source} "
+             f"-o {sdk}/client -L$ASCEND_TOOLKIT_HOME/lib64 -lascendcl -lopapi -lnnopbase && {sdk}/client")
+    done = subprocess.run(["bash", "-ec", build], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout
+    return dict(line.split(": ", 1) for line in done.stdout.splitlines())
+
+
+def test_operators_are_called_by_their_headers(said):
+    assert (said["sum"], said["squares"], said["joined"]) == ("11 22 33 44", "1 4 9 16", "1 2 3 4 10 20 30 40")
+
+
+def test_max_pool_pads_each_side_by_itself(said):
+    assert said["pooled"] == "2 3 3 5 6 6 8 9 9"
+
+
+def test_weights_are_brought_into_blocks(said):
+    assert said["elements"] == "256 512, float32: 161002"
+    assert said["product"] == "531 642"
+    assert said["blocks"] == "1 2 0 3 6"
+    assert said["again"].startswith("161002") and "storage format 29 already" in said["again"]
+    assert said["other"] == "161002"
+
+
+@pytest.mark.parametrize("operator, header", [
+    ("aclnnAdd", "aclnn_add"), ("aclnnInplaceAdds", "aclnn_add"), ("aclnnInplaceLeakyRelu", "aclnn_leaky_relu"),
+    ("aclnnInplaceAddRmsNorm", "aclnn_inplace_add_rms_norm"), ("aclnnUpsampleNearest2d", "aclnn_upsample_nearest_2d"),
+    ("aclnnBatchMatMulWeightNz", "aclnn_batch_matmul"), ("aclnnGeluV2", "aclnn_gelu_v2"), ("aclRfft1D", "acl_rfft1d"),
+    ("aclnnForeachACosInplace", "aclnn_foreach_a_cos_inplace"), ("aclnnMaxPool3D", "aclnn_max_pool3_d"),
+    ("aclnnFusedInferAttentionScoreV2", "aclnn_fused_infer_attention_score_v2"), ("aclnnMoeGatingTopK", "aclnn_moe_gating_top_k"),
+])
+def test_an_operator_is_in_the_header_that_programs_include(sdk, operator, header):
+    text = (sdk / "include" / "aclnnop" / f"{header}.h").read_text()
+    assert re.search(rf"\b{operator}GetWorkspaceSize\(", text)
+
+
+def test_each_operator_is_in_one_header(sdk):
+    names = re.findall(r"\b(\w+)GetWorkspaceSize\(", "".join(path.read_text() for path in (sdk / "include/aclnnop").glob("*.h")))
+    assert sorted(names) == sorted(OPS)
+
+
+def test_exceptions_name_operators_that_there_are():
+    """A line whose operator is gone, or that says what the rule says anyway, is dead."""
+    for line in (ROOT / "third_party/cann/aclnn_headers.txt").read_text().splitlines()[1:]:
+        header, *operators = line.split()
+        assert set(operators) <= set(OPS), line
+        assert all(gen_aclnn.header_of(name) != header for name in operators), line
