@@ -69,6 +69,8 @@ for name in "${names[@]}"; do
   case $name in
     examples) clone_examples karpathy/nanoGPT pytorch/examples ;;
     torchvision) clone_examples pytorch/examples ;;
+    cann_operators) clone_examples hicann/ops-math hicann/ops-nn hicann/ops-cv hicann/ops-transformer ;;
+    ggml) clone_examples ggml-org/ggml ;;
     ascend_samples) clone_examples Ascend/tools Ascend/samples; clone_part Ascend/ModelZoo-PyTorch ACL_PyTorch ;;
   esac
   prepare "build/clients/$venv" "$name" "${wanted[@]}"

@@ -85,6 +85,17 @@ int main() {
       aclCreateIntArray(dilation, 1), 0, pooled.handle);
   pooled.print("pooled", 9);
 
+  // A view whose storage is described without its offset: the memory is there.
+  const int64_t row[] = {2}, step_of_row[] = {1}, room[] = {2};
+  aclTensor* second = aclCreateTensor(row, 1, ACL_FLOAT, step_of_row, 2, ACL_FORMAT_ND, room, 1, joined.data);
+  Tensor<float> doubled({2}, {}, ACL_FLOAT);
+  RUN(aclnnAdd, second, second, alpha, doubled.handle);
+  doubled.print("beyond the storage", 2);
+  aclTensor* outside = aclCreateTensor(row, 1, ACL_FLOAT, step_of_row, int64_t{1} << 40, ACL_FORMAT_ND, room, 1, joined.data);
+  uint64_t none = 0;
+  aclOpExecutor* refused = nullptr;
+  std::printf("beyond the memory: %d\n", aclnnAddGetWorkspaceSize(outside, outside, alpha, doubled.handle, &none, &refused));
+
   // A weight in blocks, prepared for its product before it is there.
   const int64_t weight_sizes[] = {3, 2};
   aclIntArray* shape = aclCreateIntArray(weight_sizes, 2);

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from nn_client import ROOT, OPS
+from nn_client import OPS, ROOT
 
 sys.path.insert(0, str(ROOT / "third_party" / "cann"))
-import gen_aclnn  # noqa: E402
+import gen_aclnn
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,10 @@ def test_operators_are_called_by_their_headers(said):
 
 def test_max_pool_pads_each_side_by_itself(said):
     assert said["pooled"] == "2 3 3 5 6 6 8 9 9"
+
+
+def test_views_may_leave_the_storage_but_not_the_memory(said):
+    assert said["beyond the storage"] == "6 8" and said["beyond the memory"] == "161002"
 
 
 def test_weights_are_brought_into_blocks(said):

@@ -60,7 +60,8 @@ class TcpEngine {
   // What comes must have the frame's type, number and step. Its call and size are the receiver's to check: they are in
   // the transfer's frame when it is done, and if the size is another one nothing is written to `data`.
   std::shared_ptr<Transfer> expect(uint32_t peer, const Frame& frame, char* data);
-  // Whether something is left for one of the collectives that have ended; if so, what belongs to the first of them, and its sender.
+  // Whether something is left for one of the collectives that have ended; if so, what belongs to the first of them, and its
+  // sender.
   bool left_over(const std::map<uint64_t, Call>& ended, uint32_t* peer, Frame* frame);
   // False when the communicator is broken, a peer has left, or the time is over; then *missing has the peers that did not come,
   // and the buffers are not used any more.

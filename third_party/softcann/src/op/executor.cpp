@@ -237,6 +237,17 @@ aclnnStatus refuse_null(const OpInfo& info, int index) {
   return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: parameter %s is null", info.name, parameter_name(info, index).c_str());
 }
 
+// A view beyond the storage that the client describes, but not beyond the memory that it lies in: CANN computes with it, and
+// clients describe storage without the offset of the view.
+bool lies_in_live_memory(const aclTensor& made) {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  if (!live_memory(made.first_byte(), made.reached_bytes(), &begin, &size)) return false;
+  made.storage->set_nbytes(
+      static_cast<size_t>((made.tensor.storage_offset() + made.made_extent) * made.item));  // for ATen's own checks
+  return true;
+}
+
 aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) {
   const std::string name = parameter_name(info, index);
   switch (made.defect) {
@@ -253,6 +264,7 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
                     "%s: parameter %s, %s, is in the storage format %d; this operator takes base formats", info.name,
                     name.c_str(), describe(made.tensor).c_str(), static_cast<int>(made.format));
       }
+      if (lies_in_live_memory(made)) return ACLNN_SUCCESS;
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s at offset %lld, reaches beyond its storage of %zu bytes",
                   info.name, name.c_str(), describe(made.tensor).c_str(), static_cast<long long>(made.tensor.storage_offset()),
                   made.storage->nbytes());

@@ -7,8 +7,7 @@
 #include "op/kernels/storage_format.h"
 #include "op/tensor.h"
 #include "rt/base/error.h"
-#include "rt/device/device.h"
-#include "rt/memory/memory.h"
+#include "rt/runtime.h"
 
 using namespace softcann::op;
 
@@ -41,9 +40,9 @@ double describe_in_blocks(const at::Tensor& weight) {
   if (!matrix.is_contiguous()) invalid("%s is neither contiguous nor transposed", name);
   const auto dims = blocked(matrix.sizes(), block_columns(static_cast<size_t>(made.item)));
   const int64_t elements = c10::multiply_integers(dims);
-  const char* const begin = made.first_byte();
-  const int device = softcann::device_of(begin);
-  if (device < 0 || softcann::device_of(begin + elements * made.item - 1) != device) {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  if (!softcann::live_memory(made.first_byte(), static_cast<size_t>(elements * made.item), &begin, &size)) {
     invalid("%s has no memory for %lld elements, see aclnnCalculateMatmulWeightSizeV2", name, static_cast<long long>(elements));
   }
   made.many_storage_dims.reset();

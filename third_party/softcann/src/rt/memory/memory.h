@@ -18,7 +18,7 @@ bool unmap_pinned(const void* p);
 bool is_mapped(const void* p, size_t bytes, uintptr_t* begin, size_t* size);
 
 // Device of a device address; -1 when no memory is there.
-SOFTCANN_API int device_of(const void* p);
+int device_of(const void* p);
 
 // Validates a copy as CANN does and translates the addresses. `entry` names the caller in error messages.
 aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count, aclrtMemcpyKind kind);
