@@ -1,6 +1,7 @@
 #include "distributed/param_comms.h"
 
 #include <memory>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -21,6 +22,18 @@ int stride(const std::vector<uint64_t>& ranks) {
   return static_cast<int>(step);
 }
 
+// What PyTorch calls it in its records, which is not always what it says in the titles of ranges.
+std::string collective_name(const Operation& operation) {
+  switch (operation.type) {
+    case c10d::OpType::ALLREDUCE:
+      return "allreduce";
+    case c10d::OpType::_ALLGATHER_BASE:
+      return "_allgather_base";
+    default:
+      return operation.name;
+  }
+}
+
 }  // namespace
 
 void ParametersRecord::begin(at::StepCallbacks&& callbacks, const RecordedGroup& group, const Operation& operation,
@@ -31,7 +44,7 @@ void ParametersRecord::begin(at::StepCallbacks&& callbacks, const RecordedGroup&
   const auto rank = static_cast<int>(group.ranks.at(operation.is_message() ? operation.peer : group.rank));
   information_.emplace(c10::DebugInfoKind::PARAM_COMMS_INFO,
                        std::make_shared<torch::ParamCommsDebugInfo>(
-                           std::make_tuple(group.name, group.description()), rank, std::string(operation.name), elements(inputs),
+                           std::make_tuple(group.name, group.description()), rank, collective_name(operation), elements(inputs),
                            elements(outputs), dtype, std::vector<int64_t>(), std::vector<int64_t>(),
                            static_cast<int>(group.ranks[0]), stride(group.ranks), static_cast<int>(group.ranks.size())));
   function_.emplace(std::move(callbacks));

@@ -1,5 +1,5 @@
 // What torch.profiler is told of a collective, in PyTorch's own form: its group, ranks, elements and dtype (record_param_comms),
-// and a range with the backend's name for it ("hccl:all_reduce"), as c10d's own backends have.
+// and a range with the backend's name for it ("hccl:all_reduce"), as c10d's own backends have. So is every wait for one.
 #pragma once
 
 #include <optional>
@@ -21,6 +21,10 @@ class ParametersRecord {
     auto range_callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
     if (C10_UNLIKELY(range_callbacks.has_value()))
       begin_range(std::move(*range_callbacks), operation, inputs.empty() ? outputs : inputs);
+  }
+  explicit ParametersRecord(const RecordedGroup& group) {  // of a wait
+    auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION);
+    if (C10_UNLIKELY(callbacks.has_value())) begin(std::move(*callbacks), group, {c10d::OpType::UNKNOWN, "wait"}, {}, {});
   }
   ParametersRecord(const ParametersRecord&) = delete;
   ParametersRecord& operator=(const ParametersRecord&) = delete;

@@ -10,6 +10,7 @@
 
 #include "core/options.h"
 #include "distributed/error.h"
+#include "distributed/param_comms.h"
 #include "memory/device_allocator.h"
 
 namespace torch_npu::distributed {
@@ -47,6 +48,7 @@ void Work::synchronize() {
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
+  const ParametersRecord parameters(*group_->recorded);
   synchronize();
   if (ticket_->capture != 0) return true;
   if (C10_UNLIKELY(ticket_->operation.wait_on_host || timeout != kNoTimeout || core::options().hccl_blocking_wait)) {

@@ -27,14 +27,34 @@ def told(rank, world):
     names = ("Collective name", "In msg nelems", "Out msg nelems", "dtype", "Group size", "Process Group Ranks", "Dst Rank", "Src Rank")
     records = [event["args"] for event in events if event["name"] == "record_param_comms"]
     kernels = {event["args"]["External id"]: event["name"] for event in events if event.get("cat") == "kernel"}
-    return [(kernels[record["External id"]], *(record.get(name) for name in names)) for record in records]
+    return [(kernels.get(record["External id"]), *(record.get(name) for name in names)) for record in records]
 
 
 def test_records_of_collectives(two):
     first, second = two.run(told)
-    reduced = ("HcclAllReduce", "all_reduce", ELEMENTS, ELEMENTS, "Float", 2, "[0, 1]", None, None)
-    assert first == [reduced, ("HcclSend", "send", ELEMENTS, 0, "Float", 2, "[0, 1]", 1, None)]
-    assert second == [reduced, ("HcclRecv", "recv", 0, ELEMENTS, "Float", 2, "[0, 1]", None, 0)]
+    reduced = ("HcclAllReduce", "allreduce", ELEMENTS, ELEMENTS, "Float", 2, "[0, 1]", None, None)
+    waited = (None, "wait", 0, 0, "Byte", 2, "[0, 1]", None, None)
+    assert first == [reduced, waited, ("HcclSend", "send", ELEMENTS, 0, "Float", 2, "[0, 1]", 1, None), waited]
+    assert second == [reduced, waited, ("HcclRecv", "recv", 0, ELEMENTS, "Float", 2, "[0, 1]", None, 0), waited]
+
+
+def named(rank, world):
+    """What collectives are called in records."""
+    x, both = torch.ones(4, device="npu"), torch.ones(4 * world, device="npu")
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], record_shapes=True) as profiled:
+        for call in (lambda: dist.all_reduce(x), lambda: dist.all_gather_into_tensor(both, x), lambda: dist.reduce_scatter_tensor(x, both),
+                     lambda: dist.all_gather(list(both.chunk(world)), x), lambda: dist.broadcast(x, 0)):
+            call()
+    with tempfile.TemporaryDirectory() as folder:
+        profiled.export_chrome_trace(os.path.join(folder, "trace.json"))
+        with open(os.path.join(folder, "trace.json")) as file:
+            return [event["args"]["Collective name"] for event in json.load(file)["traceEvents"] if event["name"] == "record_param_comms"]
+
+
+def test_names_are_those_that_readers_of_pytorchs_profiles_know(two):
+    expected = ["allreduce", "_allgather_base", "_reduce_scatter_base", "all_gather", "broadcast"]
+    for found in two.run(named):
+        assert found[::2] == expected and found[1::2] == ["wait"] * len(expected)
 
 
 def ranges(rank, world):
@@ -51,7 +71,7 @@ def ranges(rank, world):
         profiled.export_chrome_trace(os.path.join(folder, "trace.json"))
         with open(os.path.join(folder, "trace.json")) as file:
             told = [event["args"]["Process Group Description"] for event in json.load(file)["traceEvents"]
-                    if event["name"] == "record_param_comms"]
+                    if event["name"] == "record_param_comms" and event["args"]["Collective name"] != "wait"]
     found = [event for event in profiled.events() if event.name.startswith("hccl:")]
     assert all(event.is_async for event in found)
     return [(event.name, event.input_shapes) for event in found], told
@@ -75,7 +95,7 @@ def batched(rank, world):
 
 
 def test_a_batch_has_no_record_of_nothing(two):
-    assert two.run(batched) == [1, 1]  # PyTorch makes one operation of both
+    assert two.run(batched) == [2, 2]  # PyTorch makes one operation of both, and waits for it
 
 
 def profile(rank, world, folder):
@@ -110,7 +130,7 @@ def load(folder, rank, name):
 
 
 def test_communication_files(two, tmp_path):
-    assert two.run(profile, str(tmp_path)) == [6, 6]
+    assert two.run(profile, str(tmp_path)) == [12, 12]  # six calls, each waited for
     size = 4 * ELEMENTS / 1e6
     for rank in (0, 1):
         groups = load(tmp_path, rank, ["profiler_metadata.json"])["parallel_group_info"]
