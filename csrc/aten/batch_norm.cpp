@@ -76,7 +76,8 @@ Three normalize(const at::Tensor& input, const Optional& weight, const Optional&
                 "batch_norm: mixed dtypes: the input is ", input.scalar_type(), ", but a factor or statistic is ",
                 (*each)->scalar_type());
   }
-  const int64_t channels = training ? input.size(1) : 0;
+  // One a channel outside training too, where nothing is written to them: so PyTorch expects of every device but the CPU.
+  const int64_t channels = input.size(1);
   const auto format = input.suggest_memory_format();
   auto out = input.is_contiguous(format) ? make(like(input)) : at::empty_like(input, format);
   auto mean = empty_like_with(input, {channels}, stats_type(input));

@@ -4,6 +4,7 @@ import itertools
 import pytest
 import torch
 import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 NAN, INF = float("nan"), float("inf")
 
@@ -99,6 +100,25 @@ def test_batch_norm(affine, shape):
         results.append([y, given.grad, layer.running_mean, layer.running_var])
     for got, expected in zip(results[1], results[0]):
         torch.testing.assert_close(got.cpu(), expected, rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("operator", ["native_batch_norm", "_native_batch_norm_legit", "_native_batch_norm_legit_no_training"])
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float64])
+def test_batch_norm_saves_as_many_statistics_as_its_shape_function_says(operator, training, dtype):
+    call = getattr(torch.ops.aten, operator)
+    numbers = (0.1, 1e-5) if operator.endswith("training") else (training, 0.1, 1e-5)
+    x, weight, var = torch.randn(2, 3, 4, dtype=dtype), torch.tensor([1, 2, 3], dtype=dtype), torch.tensor([3, 2, 1], dtype=dtype)
+    given = [x.npu(), weight.npu(), weight.npu(), weight.npu(), var.npu()]
+    with FakeTensorMode() as mode:
+        fake = call(*map(mode.from_tensor, given), *numbers)
+    found = call(*given, *numbers)
+    assert [y.shape for y in found] == [y.shape for y in fake]
+    expected = call(x, weight, weight, weight.clone(), var.clone(), *numbers)
+    torch.testing.assert_close(found[0].cpu(), expected[0], rtol=2e-3, atol=2e-3)
+    if training and not operator.endswith("training"):
+        for ours, theirs in zip(found[1:], expected[1:]):
+            torch.testing.assert_close(ours.cpu(), theirs, rtol=2e-3, atol=2e-3, check_dtype=False)
 
 
 @pytest.mark.parametrize("training", [False, True])

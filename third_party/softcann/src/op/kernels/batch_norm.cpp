@@ -221,8 +221,8 @@ OP(aclnnBatchNorm) {
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd}) && known_order(input, output)) {
     const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
     if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
-    at::Tensor mean = present(saveMean) ? saveMean : at::empty({0}, input.options());
-    at::Tensor invstd = present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
+    at::Tensor mean = training && present(saveMean) ? saveMean : at::empty({0}, input.options());
+    at::Tensor invstd = training && present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
     at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training, momentum,
                                     eps, output, mean, invstd);
     if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
