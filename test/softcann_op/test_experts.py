@@ -266,3 +266,20 @@ def test_gating_by_choice_and_by_table(call, norm):
     with pytest.raises(RuntimeError, match="must both be given"):
         call.named("aclnnMoeGatingTopKV2", x=x, k=3, kGroup=1, groupCount=1, inputIdsOptional=ids, yOut=weights, expertIdxOut=experts,
                    outOut=out)
+
+
+@pytest.mark.parametrize("norm", [0, 1])
+@pytest.mark.parametrize("renorm", [0, 1])
+def test_gating_by_weights_that_sum_to_one(call, norm, renorm):
+    x, weights, experts = torch.randn(5, 8), torch.empty(5, 3), torch.empty(5, 3, dtype=torch.int32)
+    call.named("aclnnMoeGatingTopK", x=x, k=3, kGroup=1, groupCount=1, renorm=renorm, normType=norm, routedScalingFactor=2.0, eps=1e-20,
+               yOut=weights, expertIdxOut=experts, outOut=torch.empty(5, 8))
+    chosen, wanted = (x.softmax(-1) if norm == 0 else x.sigmoid()).topk(3)
+    assert torch.equal(experts.long(), wanted)
+    close(weights, 2 * (chosen / chosen.sum(1, keepdim=True) if norm or renorm else chosen))
+
+
+def test_gating_refuses_what_it_does_not_know(call):
+    with pytest.raises(RuntimeError, match="renorm 2 is not supported"):
+        call.named("aclnnMoeGatingTopK", x=torch.randn(5, 8), k=3, kGroup=1, groupCount=1, renorm=2, yOut=torch.empty(5, 3),
+                   expertIdxOut=torch.empty(5, 3, dtype=torch.int32), outOut=torch.empty(5, 8))

@@ -45,6 +45,8 @@ at::Tensor within_groups(const at::Tensor& scores, int64_t groups, int64_t kept,
   return at::where(in, split, minus_infinity).view(scores.sizes());
 }
 
+// Sigmoids of the chosen experts always are made to sum to 1; shares of a softmax with renorm 1. CANN documents renorm 0
+// alone; 1 is what vLLM for Ascend asks of an operator of this name, for models that norm the weights (norm_topk_prob).
 struct Gating {
   const char* op;
   const at::Tensor &bias, &tokens, &table;  // of a table with the experts of each token there is no choice
@@ -53,14 +55,14 @@ struct Gating {
 
   void run(const at::Tensor& x, const at::Tensor& weights_out, const at::Tensor& experts_out,
            const at::Tensor& normal_out) const {
-    TORCH_CHECK(renorm == 0, op, ": renorm ", renorm, " is not supported");
+    TORCH_CHECK(renorm == 0 || renorm == 1, op, ": renorm ", renorm, " is not supported");
     TORCH_CHECK(norm_type == 0 || norm_type == 1, op, ": normType ", norm_type, " is not supported");
     TORCH_CHECK(select_mode == 0 || select_mode == 1, op, ": groupSelectMode ", select_mode, " is not supported");
     TORCH_CHECK(given(tokens) == given(table), op, ": inputIds and tid2eid must both be given, or none");
     const at::Tensor normal = norm_type == 0 ? at::softmax(widened(x), -1) : at::sigmoid(widened(x));
     const at::Tensor experts = chosen(normal);
     at::Tensor weights = normal.gather(1, experts);
-    if (norm_type == 1) weights = weights / (weights.sum({-1}, true) + eps);
+    if (norm_type == 1 || renorm == 1) weights = weights / (weights.sum({-1}, true) + eps);
     put(weights_out, weights * factor);
     put(experts_out, experts);
     if (given(normal_out)) put(normal_out, normal);
