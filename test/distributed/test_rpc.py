@@ -148,6 +148,48 @@ def test_distributed_autograd(tmp_path):
         ranks.run(gradients, str(tmp_path / "store"))
 
 
+class Layer(torch.nn.Module):
+    def __init__(self, layer, device):
+        super().__init__()
+        self.layer = layer.to(device)
+
+    def forward(self, x):
+        return self.layer(x)
+
+    def gradients(self, context):
+        import torch.distributed.autograd as dist_autograd
+
+        found = dist_autograd.get_gradients(context)
+        return [found[parameter] for parameter in self.layer.parameters()]
+
+
+def layers_elsewhere(rank, world, store):
+    """Products that take a while are asked for their gradients as soon as the backward has been started."""
+    import torch.distributed.autograd as dist_autograd
+
+    rpc = start(rank, world, store, {f"worker{other}": {rank: other} for other in range(world)})
+    if rank == 0:
+        torch.manual_seed(0)
+        layers = [torch.nn.Linear(1200, 1200).to("npu:0") for _ in range(world - 1)]
+        remote = [rpc.remote(f"worker{i + 1}", Layer, (layer, f"npu:{i + 1}")) for i, layer in enumerate(layers)]
+        first = y = torch.randn(2500, 1200, device="npu:0")
+        torch.nn.Sequential(*layers)(first).sum().backward()
+        with dist_autograd.context() as context:
+            for layer in remote:
+                y = layer.rpc_sync().forward(y)
+            dist_autograd.backward(context, [y.sum()])
+            found = [layer.rpc_async().gradients(context) for layer in remote]
+            for layer, gradients in zip(layers, found):
+                for gradient, parameter in zip(gradients.wait(), layer.parameters()):
+                    torch.testing.assert_close(gradient, parameter.grad)
+    rpc.shutdown()
+
+
+def test_gradients_are_complete_when_they_are_asked_for(tmp_path):
+    with Ranks(3, join=False) as ranks:
+        ranks.run(layers_elsewhere, str(tmp_path / "store"))
+
+
 def joined(rank, world, store):
     import torch.distributed as dist
     import torch.distributed.rpc as rpc

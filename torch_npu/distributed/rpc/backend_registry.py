@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -143,3 +144,26 @@ def register(rpc: Any) -> None:
     registry.register_backend(NAME, _construct_options, _init_backend)
     registry.register_backend(FAULTY, _construct_faulty_options, _init_faulty_backend)
     rpc.BackendType = registry.BackendType  # registering makes the enumeration anew
+    _complete_gradients()
+
+
+def _complete_gradients() -> None:
+    """Has get_gradients() wait for the NPUs. A gradient is computed on the stream of its forward, which may be any, and PyTorch's
+    context of distributed autograd, in C++, keeps events for gradients of CUDA alone.
+    """
+    from torch._C import _distributed_autograd
+    from torch.distributed import autograd
+
+    original = autograd.get_gradients
+
+    @functools.wraps(original)
+    def get_gradients(context_id: int) -> Any:
+        import torch
+
+        gradients = original(context_id)
+        for device in {gradient.device for gradient in gradients.values()}:
+            if device.type == "npu":
+                torch.npu.synchronize(device)
+        return gradients
+
+    autograd.get_gradients = _distributed_autograd.get_gradients = get_gradients
