@@ -17,7 +17,7 @@ from gen_aclnn import parse  # noqa: E402
 
 OPS = {op.name: op for op in parse(ROOT / "third_party" / "cann" / "aclnn_ops.txt")}
 ACL_TYPES = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6,
-             torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
+             torch.uint32: 8, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
              torch.bfloat16: 27, torch.float8_e5m2: 35, torch.float8_e4m3fn: 36, torch.float8_e8m0fnu: 37}
 ABSENT = {"bool": False, "double": 0.0, "float": 0.0, "int": 0, "i8": 0, "i32": 0, "i64": 0, "u32": 0, "u64": 0,
           "dtype": torch.float32}

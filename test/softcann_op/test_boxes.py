@@ -134,3 +134,85 @@ def test_top_k_with_a_policy(call):
     call.named("aclnnTopkV2", self=x, k=5, dim=1, largest=True, sorted=True, sortPolicy=1, valuesOut=values, indicesOut=indices)
     expected = torch.topk(x, 5)
     assert torch.equal(values, expected.values) and torch.equal(indices, expected.indices)
+
+
+def test_regions_by_batch_indices(call):
+    """The worked example of the operator's page, and regions of two pictures against V2, whose regions name their picture."""
+    out = torch.empty(1, 1, 3, 3)
+    call.named("aclnnRoiAlign", self=torch.arange(1.0, 37).view(1, 1, 6, 6), rois=torch.tensor([[-2.0, -2, 22, 22]]),
+               batchIndices=torch.zeros(1, dtype=torch.int32), mode="avg", outputHeight=3, outputWidth=3, samplingRatio=2,
+               spatialScale=0.25, out=out)
+    close(out, torch.tensor([4.5, 6.5, 8.5, 16.5, 18.5, 20.5, 28.5, 30.5, 32.5]).view(1, 1, 3, 3))
+    maps, regions = torch.randn(2, 3, 9, 9), torch.tensor([[1, 1.0, 2, 14, 13], [0, 4, 0, 9, 15]])
+    outs = torch.empty(2, 2, 3, 2, 2)
+    call.named("aclnnRoiAlign", self=maps, rois=regions[:, 1:].contiguous(), batchIndices=regions[:, 0].int(), mode="avg", outputHeight=2,
+               outputWidth=2, samplingRatio=0, spatialScale=0.5, out=outs[0])
+    call.named("aclnnRoiAlignV2", self=maps, boxes=regions, pooledHeight=2, pooledWidth=2, spatialScale=0.5, samplingRatio=0,
+               aligned=False, out=outs[1])
+    assert outs[0].equal(outs[1])
+    with pytest.raises(RuntimeError, match="161002.*mode 'most'"):
+        call.named("aclnnRoiAlign", self=maps, rois=regions[:, 1:].contiguous(), batchIndices=regions[:, 0].int(), mode="most",
+                   outputHeight=2, outputWidth=2, spatialScale=0.5, out=outs[0])
+
+
+def test_greatest_sample_of_regions(call):
+    """A sample in the middle of four equal pixels has a quarter of each."""
+    out = torch.empty(1, 1, 1, 1)
+    call.named("aclnnRoiAlign", self=torch.full((1, 1, 4, 4), 8.0), rois=torch.tensor([[0.0, 0, 3, 3]]),
+               batchIndices=torch.zeros(1, dtype=torch.int32), mode="max", outputHeight=1, outputWidth=1, samplingRatio=1,
+               spatialScale=1.0, out=out)
+    assert out.item() == 2
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+def test_aligned_regions_and_their_gradient(call, aligned):
+    maps, size = torch.randn(2, 2, 8, 8, dtype=torch.double).requires_grad_(), (2, 3)
+    regions = torch.tensor([[1, 2.0, 3, 6, 7], [0, 1, 1, 5, 6]])
+    shift, expected = 0.5 if aligned else 0.0, []
+    for image, left, top, right, bottom in regions.tolist():
+        y = top - shift + (torch.arange(2 * size[0]) + 0.5) * (bottom - top) / (2 * size[0])
+        x = left - shift + (torch.arange(2 * size[1]) + 0.5) * (right - left) / (2 * size[1])
+        grid = torch.stack(torch.meshgrid(x / 3.5 - 1, y / 3.5 - 1, indexing="xy"), -1).double()
+        sampled = F.grid_sample(maps[int(image)][None], grid[None], align_corners=True, padding_mode="border")
+        expected.append(F.avg_pool2d(sampled[0], 2))
+    expected = torch.stack(expected)
+    out, gradient, by_maps = torch.empty(expected.shape), torch.randn(expected.shape), torch.empty(2, 2, 8, 8)
+    call.named("aclnnRoiAlignV2", self=maps.detach().float(), boxes=regions, pooledHeight=2, pooledWidth=3, spatialScale=1.0,
+               samplingRatio=2, aligned=aligned, out=out)
+    close(out, expected.detach().float(), 1e-4)
+    call.named("aclnnRoiAlignV2Backward", gradOutput=gradient, boxes=regions, inputShape=[2, 2, 8, 8], pooledHeight=2, pooledWidth=3,
+               spatialScale=1.0, samplingRatio=2, aligned=aligned, gradInput=by_maps)
+    close(by_maps, torch.autograd.grad(expected, maps, gradient.double())[0].float(), 1e-4)
+
+
+def test_greatest_element_of_regions(call):
+    maps, regions = torch.randn(2, 3, 7, 9), torch.tensor([[1, 1.0, 2, 6, 5], [0, 40, 40, 50, 50], [0, 5, 5, 2, 2]])
+    y, argmax = torch.empty(3, 3, 2, 2), torch.empty(3, 3, 2, 2, dtype=torch.int32)
+    call.named("aclnnRoiPoolingWithArgMax", x=maps, rois=regions, pooled_h=2, pooled_w=2, spatial_scale_h=1.0, spatial_scale_w=1.0,
+               y=y, argmax=argmax)
+    for i in range(2):
+        for j in range(2):
+            part = maps[1, :, 2 + 2 * i:4 + 2 * i, 1 + 3 * j:4 + 3 * j]
+            assert y[0, :, i, j].equal(part.amax((1, 2)))
+    assert maps[1].flatten(1).gather(1, argmax[0].flatten(1).long()).equal(y[0].flatten(1))
+    assert (y[1:] == 0).all() and (argmax[1:] == -1).all()  # outside, and of no size
+    gradient, by_maps, expected = torch.randn(3, 3, 2, 2), torch.empty(2, 3, 7, 9), torch.zeros(2, 3, 63)
+    call.named("aclnnRoiPoolingGradWithArgMax", gradOutput=gradient, gradInputRef=by_maps, rois=regions, argmax=argmax, pooledH=2,
+               pooledW=2, spatialScale=1.0)
+    expected[1].scatter_add_(1, argmax[0].flatten(1).long(), gradient[0].flatten(1))
+    close(by_maps, expected.view(2, 3, 7, 9))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_boxes_that_stay(call, dtype):
+    boxes = torch.tensor([[[0, 0, 10, 10], [0, 1, 10, 11], [20, 20, 30, 30], [0, 0, 9, 10]]]).to(dtype)
+    scores = torch.tensor([[[0.8, 0.9, 0.3, 0.7], [0.1, 0.2, 0.9, 0.1]]]).to(dtype)
+    centred = torch.cat([(boxes[..., :2] + boxes[..., 2:]) / 2, boxes[..., 2:] - boxes[..., :2]], -1)
+    for given, kind in ((boxes, 0), (centred, 1)):
+        out = torch.empty(6, 3, dtype=torch.int32)
+        call.named("aclnnNonMaxSuppression", boxes=given, scores=scores, maxOutputBoxesPerClass=[3], iouThreshold=[0.5],
+                   scoreThreshold=[0.15], centerPointBox=kind, selectedIndices=out)
+        assert out.tolist() == [[0, 0, 1], [0, 0, 2], [0, 1, 2], [0, 1, 1], [-1] * 3, [-1] * 3]
+    with pytest.raises(RuntimeError, match="161002.*from 0 to 700"):
+        call.named("aclnnNonMaxSuppression", boxes=boxes, scores=scores, maxOutputBoxesPerClass=[701], iouThreshold=[0.5],
+                   scoreThreshold=[0.0], selectedIndices=out)

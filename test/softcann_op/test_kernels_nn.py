@@ -441,3 +441,158 @@ def test_fused_infer_attention(call, version, phase1):
     scores = q @ k.transpose(2, 3) * 0.25
     close(out, scores.softmax(3) @ v)
     close(lse, scores.logsumexp(3, keepdim=True))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name,shape,padding", [("2d", (2, 3, 5, 6), [1, 2, 3, 0]), ("2d", (3, 4, 5), [0, 5, 2, 4]),
+                                                ("3d", (2, 2, 3, 4, 5), [1, 2, 3, 0, 1, 3])])
+def test_circular_padding_backward(call, dtype, name, shape, padding):
+    x = torch.randn(shape).requires_grad_()
+    padded = F.pad(x if len(shape) != 3 else x[None], padding, mode="circular").reshape((*shape[:-len(padding) // 2], *(
+        n + a + b for n, a, b in zip(shape[-len(padding) // 2:], padding[-2::-2], padding[::-2]))))
+    grad, out = torch.randn(padded.shape).to(dtype), torch.empty(shape, dtype=dtype)
+    call.named(f"aclnnCircularPad{name}Backward", gradOutput=grad, self=x.detach().to(dtype), padding=padding, gradInput=out)
+    padded.backward(grad.float())
+    close(out, x.grad, HALVES[dtype])
+    with pytest.raises(RuntimeError, match="161002.*padding has 1 numbers"):
+        call.named(f"aclnnCircularPad{name}Backward", gradOutput=grad, self=x.detach().to(dtype), padding=[1], gradInput=out)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_resizing_by_scales(call, mode):
+    x, out = torch.randn(2, 3, 5, 7), torch.empty(2, 3, 7, 14)
+    call.named("aclnnResize", self=x, scales=[1.0, 1.0, 1.5, 2.0], mode=mode, out=out)
+    close(out, F.interpolate(x, scale_factor=(1.5, 2.0), mode=mode))
+    with pytest.raises(RuntimeError, match="161002.*mode 'cubic'"):
+        call.named("aclnnResize", self=x, scales=[1.0, 1.0, 1.5, 2.0], mode="cubic", out=out)
+    with pytest.raises(RuntimeError, match="161002.*out has 14 in dimension 3"):
+        call.named("aclnnResize", self=x, scales=[1.0, 1.0, 1.5, 1.0], mode=mode, out=out)
+
+
+@pytest.mark.parametrize("reduction", [0, 1, 2])
+def test_gradient_of_the_cross_entropy_for_its_target(call, reduction):
+    x, target = torch.randn(4, 5), torch.rand(4, 5).requires_grad_()
+    weight, positive, out = torch.rand(5), torch.rand(5), torch.empty(4, 5)
+    grad = torch.randn(4, 5) if reduction == 0 else torch.randn(1)
+    for optional in ({}, {"weightOptional": weight, "posWeightOptional": positive}):
+        loss = F.binary_cross_entropy_with_logits(x, target, optional.get("weightOptional"), reduction=["none", "mean", "sum"][reduction],
+                                                  pos_weight=optional.get("posWeightOptional"))
+        expected, = torch.autograd.grad(loss, target, grad.view(loss.shape))
+        call.named("aclnnBinaryCrossEntropyWithLogitsTargetBackward", gradOutput=grad, self=x, target=target.detach(), **optional,
+                   reduction=reduction, gradTarget=out)
+        close(out, expected)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_modulated_features(call, dtype):
+    x, scale, shift = (torch.randn(shape).to(dtype) for shape in ((2, 4, 6), (2, 6), (2, 1, 6)))
+    out = torch.empty(2, 4, 6, dtype=dtype)
+    call.named("aclnnModulate", self=x, scaleOptional=scale, shiftOptional=shift, out=out)
+    close(out, x.float() * (1 + scale.float()[:, None]) + shift.float(), 3 * HALVES[dtype])
+    call.named("aclnnModulate", self=x, out=out)
+    assert out.equal(x)
+    grad, by_scale, by_shift = torch.randn(2, 4, 6).to(dtype), torch.empty(2, 6, dtype=dtype), torch.empty(2, 6, dtype=dtype)
+    call.named("aclnnModulateBackward", grad_output=grad, input=x, scale=scale, shift=shift[:, 0].contiguous(), grad_input=out,
+               grad_scale=by_scale, grad_shift=by_shift)
+    close(out, grad.float() * scale.float()[:, None], 3 * HALVES[dtype])
+    close(by_scale, (grad.float() * x.float()).sum(1), 3 * HALVES[dtype])
+    close(by_shift, grad.float().sum(1), 3 * HALVES[dtype])
+
+
+def test_numbers_of_some_dimensions(call):
+    x, out = torch.randn(2, 3, 4, 5), torch.empty(2, 3, 4, 5)
+    scale, bias = torch.randn(3, 4), torch.randn(3, 4)
+    for axis, count, blob in ((1, 2, True), (-3, 0, False)):
+        call.named("aclnnScale", x=x, scale=scale, bias=bias, axis=axis, numAxes=count, scaleFromBlob=blob, y=out)
+        close(out, x * scale[..., None] + bias[..., None])
+    call.named("aclnnScale", x=x, scale=torch.tensor([3.0]), axis=0, numAxes=0, scaleFromBlob=True, y=out)
+    close(out, 3 * x)
+    for axis, count in ((4, 1), (1, -2), (1, -1)):
+        with pytest.raises(RuntimeError, match="161002"):
+            call.named("aclnnScale", x=x, scale=scale, axis=axis, numAxes=count, scaleFromBlob=True, y=out)
+
+
+def test_exponents_of_the_sums_of_segments(call):
+    x = torch.randn(2, 3, 5).requires_grad_()
+    rows = [[x[..., j + 1:i + 1].sum(-1).exp() if j <= i else torch.zeros(2, 3) for j in range(5)] for i in range(5)]
+    expected = torch.stack([torch.stack(row, -1) for row in rows], -2)
+    out, grad, by_x = torch.empty(2, 3, 5, 5), torch.randn(2, 3, 5, 5), torch.empty(2, 3, 5)
+    call.named("aclnnExpSegsum", self=x.detach(), out=out)
+    close(out, expected)
+    call.named("aclnnExpSegsumBackward", gradOutput=grad, gradSelf=out, gradInput=by_x)
+    close(by_x, torch.autograd.grad(expected, x, grad)[0], 1e-4)
+
+
+def test_experts_by_optimal_transport(call):
+    cost, out = torch.rand(6, 4), torch.empty(6, 4)
+    call.named("aclnnSinkhorn", cost=cost, tol=1e-7, p=out)
+    close(out.sum(0), torch.full((4,), 1 / 4), 1e-4)
+    close(out.sum(1), torch.full((6,), 1 / 6), 1e-4)
+    call.named("aclnnSinkhorn", cost=cost, p=out)  # without a tolerance: 1e-4
+    close(out.sum(), torch.tensor(1.0), 1e-3)
+    call.named("aclnnSinkhorn", cost=cost * torch.nan, p=out)
+    assert out.isnan().all()
+
+
+def test_signs_of_eight_numbers_in_a_byte(call):
+    x = torch.tensor([5.0, 4, 3, 2, 0, -1, -2, 4, 3, 2, 1, 0, -1, -2])
+    packed = torch.empty(2, 1, dtype=torch.uint8)
+    call.named("aclnnSignBitsPack", self=x, size=2, out=packed)
+    assert packed.flatten().tolist() == [159, 15]
+    out = torch.empty(2, 8, dtype=torch.float16)
+    call.named("aclnnSignBitsUnpack", self=packed.flatten(), size=2, dtype=torch.float16, out=out)
+    assert out.flatten()[:14].equal(torch.where(x < 0, -1, 1).half())
+    with pytest.raises(RuntimeError, match="161002.*size 3 does not divide 16"):
+        call.named("aclnnSignBitsUnpack", self=packed.flatten(), size=3, dtype=torch.float16, out=out)
+
+
+def test_slices_and_elements_are_added(call):
+    var, indices = torch.zeros(4, 3), torch.tensor([[1, 3], [1, 0]], dtype=torch.int32)
+    updates = torch.randn(2, 2, 3)
+    call.named("aclnnTfScatterAdd", varRef=var, indices=indices, updates=updates)
+    close(var, torch.zeros(4, 3).index_add(0, indices.flatten().long(), updates.view(4, 3)))
+    whole = torch.ones(4, 3, dtype=torch.int8)
+    call.named("aclnnTfScatterAdd", varRef=whole, indices=torch.tensor([[3, 2], [3, 2], [0, 0]]), updates=torch.tensor([5, 6, 7]).to(torch.int8))
+    assert whole[3, 2] == 12 and whole[0, 0] == 8 and whole.sum() == 12 + 18
+    with pytest.raises(RuntimeError, match="updates"):
+        call.named("aclnnTfScatterAdd", varRef=var, indices=indices, updates=torch.ones(5))
+
+
+def test_sums_of_lists_and_of_logarithms(call):
+    tensors, out = [torch.randn(2, 1), torch.randn(3), torch.randn(2, 3)], torch.empty(2, 3)
+    call.named("aclnnSum", tensors=tensors, out=out)
+    close(out, sum(tensors))
+    data = torch.rand(2, 3, 4)
+    for axes, keep in (([0, -1], True), ([1], False), ([], False)):
+        expected = data.sum(axes or None, keepdim=keep).log() if axes else data.sum().log()
+        result = torch.empty(expected.shape)
+        call.named("aclnnReduceLogSum", data=data, axes=axes, keepDims=keep, noopWithEmptyAxes=False, reduce=result)
+        close(result, expected)
+    same = torch.empty(2, 3, 4)
+    call.named("aclnnReduceLogSum", data=data, axes=[], keepDims=False, noopWithEmptyAxes=True, reduce=same)
+    assert same.equal(data)
+    for axes in ([1, -2], [3]):
+        with pytest.raises(RuntimeError, match="161002"):
+            call.named("aclnnReduceLogSum", data=data, axes=axes, keepDims=False, reduce=same)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, 3.5, math.inf])
+def test_distances_of_rows(call, p):
+    x, out = torch.randn(5, 4), torch.empty(10)
+    call.named("aclnnPdistForward", self=x, pScalar=p, out=out)
+    close(out, torch.stack([torch.linalg.vector_norm(x[i] - x[j], p) for i in range(5) for j in range(i + 1, 5)]))
+    with pytest.raises(RuntimeError, match="161002.*p is -1"):
+        call.named("aclnnPdistForward", self=x, pScalar=-1.0, out=out)
+
+
+def test_a_number_plus_a_tensor_in_place(call):
+    other = torch.arange(4.0)
+    call.named("aclnnInplaceAddV3", selfRef=3.0, other=other, alpha=2.0)
+    assert other.tolist() == [3, 5, 7, 9]
+
+
+def test_elements_that_differ(call):
+    golden, out = torch.tensor([1.0, torch.nan, 3]), torch.empty((), dtype=torch.uint32)
+    for real, code in ((golden.clone(), 0), (torch.tensor([1.0, 2, 3]), 503)):
+        call.named("aclnnPrecisionCompare", golden=golden, realdata=real, out=out)
+        assert out.item() == code

@@ -148,3 +148,4 @@ OP_COST(aclnnInplaceRemainderTensorScalar, COST) { at::cpu::remainder_outf(selfR
 OP_COST(aclnnInplaceXLogYScalarOther, COST) { at::cpu::xlogy_outf(selfRef, wrapped(other), selfRef); }
 #undef COST
 OP_COST(aclnnInplacePowTensorScalar, 2 * elementwise(self)) { at::cpu::pow_outf(self, exponent, writable(self)); }
+OP_COST(aclnnInplaceAddV3, elementwise(other)) { at::cpu::add_outf(wrapped(selfRef, other, other), other, alpha, other); }

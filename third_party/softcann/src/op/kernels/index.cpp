@@ -133,6 +133,27 @@ void scatter_nd_into(at::Tensor& target, const at::Tensor& indices, const at::Te
 }  // namespace
 
 OP(aclnnGatherNd) { put(out, as_rows(self.contiguous(), indices.size(-1)).index_select(0, flat_rows(self, indices))); }
+// Indices of slices, or rows of indices of elements: which of them, the sizes of the updates say.
+OP(aclnnTfScatterAdd) {
+  const auto joined = [](at::IntArrayRef a, at::IntArrayRef b) {
+    std::vector<int64_t> sizes = a.vec();
+    sizes.insert(sizes.end(), b.begin(), b.end());
+    return sizes;
+  };
+  const at::IntArrayRef sizes = varRef.sizes();
+  const bool slices = updates.sizes() == at::IntArrayRef(joined(indices.sizes(), sizes.slice(1)));
+  const at::Tensor rows = slices ? indices.unsqueeze(-1) : indices;
+  const auto depth = rows.size(-1);
+  TORCH_CHECK(
+      slices || (depth <= varRef.dim() &&
+                 updates.sizes() == at::IntArrayRef(joined(indices.sizes().slice(0, static_cast<size_t>(indices.dim() - 1)),
+                                                           sizes.slice(static_cast<size_t>(depth))))),
+      "aclnnTfScatterAdd: updates ", updates.sizes(), " for indices ", indices.sizes(), " of ", sizes);
+  at::Tensor target = as_rows(varRef, depth);
+  std::vector<int64_t> each = target.sizes().vec();
+  each[0] = -1;
+  if (updates.numel() != 0) target.index_add_(0, flat_rows(varRef, rows), updates.reshape(each));
+}
 OP(aclnnScatterNdUpdate) { scatter_nd_into(varRef, indices, updates); }
 OP(aclnnScatterNd) {
   put(out, data);

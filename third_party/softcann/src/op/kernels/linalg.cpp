@@ -111,3 +111,15 @@ OP(aclStft) {
   const at::Tensor result = at::stft(self, nFft, hopLength, winLength, maybe(windowOptional), normalized, onesided, true);
   put(out, returnComplex && out.is_complex() ? result : at::view_as_real(result));
 }
+
+namespace {
+
+double distances_cost(const at::Tensor& self, const at::Scalar& p) {
+  if (given(self) && self.dim() != 2) invalid("aclnnPdistForward: self has %ld dimensions; 2 are expected", long(self.dim()));
+  if (!(p.toDouble() >= 0)) invalid("aclnnPdistForward: p is %g; it is not negative", p.toDouble());
+  return bytes(self);
+}
+
+}  // namespace
+
+OP_COST(aclnnPdistForward, distances_cost(self, pScalar)) { put(out, at::pdist(plain(self), pScalar.toDouble())); }

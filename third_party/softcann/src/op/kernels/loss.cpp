@@ -242,3 +242,19 @@ OP(aclnnGaussianNllLoss) {
   if (full) value = value + 0.91893853320467274178;  // log(2 pi) / 2
   put(out, reduced(value, reduction_of(reductionOptional)));
 }
+
+namespace {
+
+double target_cost(int64_t reduction, const at::Tensor& self) {
+  if (reduction < 0 || reduction > 2) invalid("reduction is %ld; 0, 1 and 2 are supported", long(reduction));
+  return bytes(self);
+}
+
+}  // namespace
+
+OP_COST(aclnnBinaryCrossEntropyWithLogitsTargetBackward, target_cost(reduction, self)) {
+  const at::Tensor x = widened(self), hit = at::log_sigmoid(x);
+  at::Tensor grad = at::log_sigmoid(-x) - (posWeightOptional.defined() ? hit * widened(posWeightOptional) : hit);
+  if (weightOptional.defined()) grad = grad * widened(weightOptional);
+  put(gradTarget, averaged(grad * widened(gradOutput), reduction, self.numel()));
+}

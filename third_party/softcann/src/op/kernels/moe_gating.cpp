@@ -90,3 +90,18 @@ OP(aclnnMoeGatingTopKV2) {
          groupSelectMode,        renorm,       normType,         routedScalingFactor, eps}
       .run(x, yOut, expertIdxOut, outFlag ? outOut : none);
 }
+// Rows and columns are weighed until the columns' weights no longer change by more than `tol`. A NaN ends it too.
+OP(aclnnSinkhorn) {
+  constexpr double least = 1e-8;
+  const at::Tensor weight = at::exp(widened(cost));
+  const auto rows = static_cast<double>(cost.size(0)), columns = static_cast<double>(cost.size(1));
+  const double limit = given(tol) ? tol.toDouble() : 1e-4;
+  at::Tensor by_row, by_column = at::ones({cost.size(1)}, weight.options());
+  for (double error = 1e9; error > limit;) {
+    const at::Tensor before = by_column;
+    by_row = 1 / (rows * ((before * weight).sum(1) + least));
+    by_column = 1 / (columns * ((by_row.unsqueeze(1) * weight).sum(0) + least));
+    error = (before - by_column).abs().mean().item<double>();
+  }
+  put(p, by_row.defined() ? by_column * weight * by_row.unsqueeze(1) : weight);
+}

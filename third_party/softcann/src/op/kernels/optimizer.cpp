@@ -1,6 +1,7 @@
 // Optimizer steps in one operator.
 #include <cmath>
 
+#include "op/kernel.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
@@ -132,3 +133,24 @@ OP_COST(aclnnApplyAdam, per_element(varRef)) {
 }
 
 OP_COST(aclnnApplyGradientDescent, per_element(varRef)) { varRef.sub_(delta, number(alpha)); }
+
+namespace {
+
+double packing_cost(int64_t size, const at::Tensor& self, const at::Tensor& out, int64_t numbers) {
+  if (given(self) && self.dim() != 1) invalid("signs' self has %ld dimensions; 1 is expected", long(self.dim()));
+  if (size <= 0 && numbers != 0) invalid("size is %ld; it is positive", long(size));
+  if (size > 0 && numbers % size != 0) invalid("size %ld does not divide %ld", long(size), long(numbers));
+  if (given(out) && (out.dim() != 2 || out.size(0) != size)) invalid("out is not [size, ...]");
+  return bytes(self);
+}
+
+}  // namespace
+
+// Bit i of a byte is 1 where number i of its eight is not negative; behind the last one they are 0.
+OP_COST(aclnnSignBitsPack, packing_cost(size, self, out, given(out) ? out.numel() : 0)) {
+  const at::Tensor bits = at::constant_pad_nd(self.ge(0).to(at::kInt), {0, (8 - self.numel() % 8) % 8}).view({-1, 8});
+  put(out, bits.__lshift__(at::arange(8, at::kInt)).sum({1}));
+}
+OP_COST(aclnnSignBitsUnpack, packing_cost(size, self, out, given(self) ? 8 * self.numel() : 0)) {
+  put(out, self.reshape({-1, 1}).to(at::kInt).__rshift__(at::arange(8, at::kInt)).bitwise_and(1) * 2 - 1);
+}

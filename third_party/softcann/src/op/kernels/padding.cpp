@@ -25,3 +25,37 @@ PAD(ReplicationPad3d, replication_pad3d)
 
 OP(aclnnCircularPad2d) { put(out, at::_pad_circular(self, padding)); }
 OP(aclnnCircularPad3d) { put(out, at::_pad_circular(self, padding)); }
+
+namespace {
+
+// The pads go around: every element of the gradient belongs to the element that was copied there.
+double circular_cost(const at::Tensor& self, at::IntArrayRef padding, size_t dims) {
+  if (padding.size() != 2 * dims) invalid("padding has %zu numbers; %zu are expected", padding.size(), 2 * dims);
+  const size_t rank = given(self) ? static_cast<size_t>(self.dim()) : dims + 1;
+  if (rank != dims + 1 && rank != dims + 2) invalid("self has %zu dimensions; %zu or %zu are expected", rank, dims + 1, dims + 2);
+  return bytes(self);
+}
+at::Tensor circular_gradient(const at::Tensor& gradient, at::IntArrayRef sizes, at::IntArrayRef padding) {
+  at::Tensor result = widened(gradient);
+  for (size_t i = 0; i < padding.size() / 2; ++i) {
+    const auto dim = static_cast<int64_t>(sizes.size() - 1 - i);
+    const int64_t length = sizes[static_cast<size_t>(dim)], before = padding[2 * i], after = padding[2 * i + 1];
+    TORCH_CHECK(result.size(dim) == length + before + after, "circular padding: a gradient of ", result.size(dim), " and not ",
+                length + before + after, " in dimension ", dim);
+    TORCH_CHECK(before <= length && after <= length, "circular padding: pads ", before, " and ", after, " of ", length);
+    std::vector<int64_t> folded = result.sizes().vec();
+    folded[static_cast<size_t>(dim)] = length;
+    const at::Tensor place = at::arange(-before, length + after, at::kLong).remainder(length);
+    result = at::zeros(folded, result.options()).index_add_(dim, place, result);
+  }
+  return result;
+}
+
+}  // namespace
+
+OP_COST(aclnnCircularPad2dBackward, circular_cost(self, padding, 2)) {
+  put(gradInput, circular_gradient(gradOutput, self.sizes(), padding));
+}
+OP_COST(aclnnCircularPad3dBackward, circular_cost(self, padding, 3)) {
+  put(gradInput, circular_gradient(gradOutput, self.sizes(), padding));
+}

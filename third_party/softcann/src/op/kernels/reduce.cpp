@@ -1,4 +1,5 @@
 // Reductions.
+#include <bitset>
 #include <ATen/MemoryOverlap.h>
 
 #include "op/fast_path.h"
@@ -196,4 +197,29 @@ OP(aclnnMaxN) {
 }
 OP(aclnnMinN) {
   over_all(tensors, out, [](const at::Tensor& a, const at::Tensor& b) { return at::cpu::minimum(a, b); });
+}
+OP(aclnnSum) {
+  over_all(tensors, out, [](const at::Tensor& a, const at::Tensor& b) { return at::cpu::add(a, b); });
+}
+
+namespace {
+
+double sum_of_axes(const at::Tensor& data, at::IntArrayRef axes) {
+  std::bitset<64> seen;
+  const int64_t rank = given(data) ? data.dim() : 0;
+  for (const int64_t axis : axes) {
+    const int64_t place = axis < 0 ? axis + rank : axis;
+    if (place < 0 || place >= rank) invalid("axes holds %ld, of a tensor of %ld dimensions", long(axis), long(rank));
+    if (seen.test(static_cast<size_t>(place))) invalid("axes holds dimension %ld twice", long(place));
+    seen.set(static_cast<size_t>(place));
+  }
+  return reduction(data);
+}
+
+}  // namespace
+
+// The logarithm of the sum; without axes that of all, or nothing is done.
+OP_COST(aclnnReduceLogSum, sum_of_axes(data, axes)) {
+  if (axes.empty() && noopWithEmptyAxes) return put(reduce, data);
+  put(reduce, at::log(at::sum(widened(data), maybe(axes), keepDims)));
 }

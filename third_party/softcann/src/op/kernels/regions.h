@@ -56,6 +56,10 @@ struct RegionBins {
     const float bin = length / static_cast<float>(bins);
     return {start, bin, samples > 0 ? samples : std::max<int64_t>(static_cast<int64_t>(std::ceil(bin)), 1)};
   }
+  // Samples of each bin of a region.
+  int64_t samples_of(const float* region) const {
+    return axis(region[1], region[3], pooled_width).count * axis(region[2], region[4], pooled_height).count;
+  }
   // Calls each(bin, pixel, weight) for all of one region.
   template <class Each>
   void run(const float* region, Each&& each) const {

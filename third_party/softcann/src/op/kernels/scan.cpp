@@ -36,3 +36,26 @@ OP_COST(aclnnCummax, scan(self)) {
 OP_COST(aclnnCummin, scan(self)) {
   with_long(indicesOut, [&](at::Tensor& positions) { at::cummin_out(valuesOut, positions, self, dim); });
 }
+
+namespace {
+
+double segments_cost(const at::Tensor& shorter, const at::Tensor& longer) {
+  if (given(shorter) && given(longer) && longer.dim() != shorter.dim() + 1)
+    invalid("sums of segments have %ld dimensions more; 1 is expected", long(longer.dim() - shorter.dim()));
+  return 4 * scan(longer);
+}
+
+}  // namespace
+
+// Of each segment of the last dimension, from j (which is left out) to i, the exponent of its sum; 0 where j is behind i.
+OP_COST(aclnnExpSegsum, segments_cost(self, out)) {
+  const int64_t length = self.size(-1);
+  std::vector<int64_t> sizes = self.sizes().vec();
+  sizes.push_back(length);
+  const at::Tensor sums = widened(self).unsqueeze(-1).expand(sizes).tril(-1).cumsum(-2);
+  put(out, at::exp(sums).tril());
+}
+OP_COST(aclnnExpSegsumBackward, segments_cost(gradInput, gradOutput)) {
+  const at::Tensor product = (widened(gradOutput) * widened(gradSelf)).tril(-1);
+  put(gradInput, product.flip(-2).cumsum(-2).flip(-2).tril(-1).sum(-1));
+}

@@ -1,4 +1,7 @@
 // Resampling: interpolation and sampling on grids.
+#include <cmath>
+#include <string_view>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
@@ -101,4 +104,32 @@ OP(aclnnGridSampler3DBackward) {
                                    alignCorners, {outputMask[0], outputMask[1]});
   put(inputGrad, by_input, outputMask[0]);
   put(gridGrad, by_grid, outputMask[1]);
+}
+
+namespace {
+
+double resize_cost(const at::Tensor& self, c10::ArrayRef<float> scales, const at::Tensor& out, std::string_view mode) {
+  if (mode != "nearest" && mode != "bilinear") invalid("aclnnResize: mode '%s' is not one of nearest, bilinear", mode.data());
+  if (!given(self) || !given(out)) return 0;
+  if (self.dim() != 4 || out.dim() != 4 || scales.size() != 4) invalid("aclnnResize: self, out and scales have 4 dimensions");
+  for (int64_t i = 0; i < 4; ++i) {
+    const auto wanted = static_cast<int64_t>(std::floor(static_cast<float>(self.size(i)) * scales[static_cast<size_t>(i)]));
+    if (out.size(i) != (i < 2 ? self.size(i) : wanted))
+      invalid("aclnnResize: out has %ld in dimension %ld", long(out.size(i)), long(i));
+  }
+  return bytes(self) + bytes(out);
+}
+
+}  // namespace
+
+OP_COST(aclnnResize, resize_cost(self, scales, out, mode)) {
+  const at::IntArrayRef size = out.sizes().slice(2);
+  const std::optional<double> down = static_cast<double>(scales[2]), across = static_cast<double>(scales[3]);
+  PlainResult result(out);
+  if (std::string_view(mode) == "nearest") {
+    at::cpu::upsample_nearest2d_outf(plain(self), size, down, across, result.value());
+  } else {
+    at::cpu::upsample_bilinear2d_outf(plain(self), size, false, down, across, result.value());
+  }
+  result.finish();
 }

@@ -1,4 +1,5 @@
 // Operators that clients name: non-maximum suppression.
+#include "op/kernel.h"
 #include "op/kernels/box_geometry.h"
 #include "op/kernels/common.h"
 #include "op/kernels/named/suppression.h"
@@ -87,4 +88,45 @@ NAMED(BatchMultiClassNonMaxSuppression) {
   put(call.out(1), kept.select(2, 4));
   put(call.out(2), kept.select(2, 5));
   put(call.out(3), counts);
+}
+
+namespace {
+
+double batches_cost(const at::Tensor& boxes, const at::Tensor& scores, at::IntArrayRef most, c10::ArrayRef<float> overlap,
+                    c10::ArrayRef<float> least, int centred) {
+  if (given(boxes) && given(scores) &&
+      (boxes.dim() != 3 || scores.dim() != 3 || boxes.size(0) != scores.size(0) || boxes.size(1) != scores.size(2) ||
+       boxes.size(2) != 4))
+    invalid("aclnnNonMaxSuppression: boxes are [batches, n, 4] and scores [batches, classes, n]");
+  if (most.size() != 1 || most[0] < 0 || most[0] > 700)
+    invalid("aclnnNonMaxSuppression: maxOutputBoxesPerClass is one number from 0 to 700");
+  const auto share = [](c10::ArrayRef<float> one) { return one.size() == 1 && one[0] >= 0 && one[0] <= 1; };
+  if (!share(overlap) || !share(least)) invalid("aclnnNonMaxSuppression: a threshold is one number from 0 to 1");
+  if (centred != 0 && centred != 1) invalid("aclnnNonMaxSuppression: centerPointBox is %d; 0 and 1 are supported", centred);
+  return bytes(boxes) + bytes(scores);
+}
+
+}  // namespace
+
+// Rows (image, class, box) of those that stay, -1 behind them.
+OP_COST(aclnnNonMaxSuppression,
+        batches_cost(boxes, scores, maxOutputBoxesPerClass, iouThreshold, scoreThreshold, centerPointBox)) {
+  at::Tensor sides = widened(boxes);
+  if (centerPointBox == 1) {
+    const at::Tensor centre = sides.narrow(2, 0, 2), half = sides.narrow(2, 2, 2) / 2;
+    sides = at::cat({centre - half, centre + half}, 2);
+  }
+  at::Tensor rows = at::full({selectedIndices.size(0), 3}, -1, at::kInt);
+  auto* row = rows.mutable_data_ptr<int32_t>();
+  auto left = selectedIndices.size(0);
+  for (int64_t image = 0; image < scores.size(0); ++image) {
+    for (int64_t kind = 0; kind < scores.size(1); ++kind) {
+      const Integers order = by_score(scores[image][kind], static_cast<double>(scoreThreshold[0]));
+      for (const int64_t i : survivors(sides[image], order, static_cast<double>(iouThreshold[0]), maxOutputBoxesPerClass[0])) {
+        if (left-- <= 0) return put(selectedIndices, rows);
+        for (const int64_t number : {image, kind, i}) *row++ = static_cast<int32_t>(number);
+      }
+    }
+  }
+  put(selectedIndices, rows);
 }

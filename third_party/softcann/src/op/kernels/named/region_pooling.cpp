@@ -1,4 +1,5 @@
 // Operators that clients name: regions of feature maps, by samples or by their greatest element.
+#include "op/kernel.h"
 #include "op/kernels/regions.h"
 #include "op/named.h"
 
@@ -213,37 +214,79 @@ NAMED(DeformableRoiPoolGrad) {
   if (call.outputs() > 1 && call.out(1).numel() != 0) put(call.out(1), by_offsets);
 }
 
+namespace {
+
 // Maps [images, C, H, W], regions [count, 5]: the greatest element of each bin, and where it is in its map, -1 in an empty bin.
-NAMED(RoiPoolingWithArgMax) {
-  const at::Tensor maps = plain(call.in(0)), regions = plain(call.in(1));
-  check_regions("RoiPoolingWithArgMax", maps.sizes(), regions);
-  const auto rows = call.attribute<int64_t>("pooled_h", 0), columns = call.attribute<int64_t>("pooled_w", 0);
-  const float scale_y = call.attribute("spatial_scale_h", 1.0F), scale_x = call.attribute("spatial_scale_w", 1.0F);
-  const int64_t channels = maps.size(1), height = maps.size(2), width = maps.size(3);
-  at::Tensor result = at::zeros({regions.size(0), channels, rows, columns}, at::kFloat);
-  at::Tensor places = at::full(result.sizes(), -1, at::kInt);
+struct Greatest {
+  int64_t rows, columns;
+  float scale_y, scale_x;
+
   // The first and the end of a bin's elements.
-  const auto extent = [](float start, float end, int64_t cell, int64_t cells, int64_t length) {
+  static std::pair<int64_t, int64_t> extent(float start, float end, int64_t cell, int64_t cells, int64_t length) {
+    if (end <= start) return {0, 0};
     const float size = (end - start) / static_cast<float>(cells);
     const auto first = static_cast<int64_t>(std::floor(start + static_cast<float>(cell) * size));
     const auto last = static_cast<int64_t>(std::ceil(start + static_cast<float>(cell + 1) * size));
-    return std::pair(std::clamp<int64_t>(first, 0, length), std::clamp<int64_t>(last, 0, length));
-  };
-  for (int64_t r = 0; r < regions.size(0); ++r) {
-    const float* region = regions.const_data_ptr<float>() + r * 5;
-    const at::Tensor map = maps[image_of(region, maps.size(0))];
-    for (int64_t bin = 0; bin < rows * columns; ++bin) {
-      const auto [top, bottom] = extent(region[2] * scale_y, (region[4] + 1) * scale_y, bin / columns, rows, height);
-      const auto [left, right] = extent(region[1] * scale_x, (region[3] + 1) * scale_x, bin % columns, columns, width);
-      if (top >= bottom || left >= right) continue;
-      const auto [value, place] = map.slice(1, top, bottom).slice(2, left, right).flatten(1).max(1);
-      result.select(0, r).flatten(1).select(1, bin).copy_(value);
-      const at::Tensor row = place.floor_divide(right - left) + top, column = place.remainder(right - left) + left;
-      places.select(0, r).flatten(1).select(1, bin).copy_(row * width + column);
-    }
+    return {std::clamp<int64_t>(first, 0, length), std::clamp<int64_t>(last, 0, length)};
   }
+  std::pair<at::Tensor, at::Tensor> of(const at::Tensor& given_maps, const at::Tensor& given_regions) const {
+    const at::Tensor maps = plain(given_maps), regions = plain(given_regions);
+    check_regions("RoiPoolingWithArgMax", maps.sizes(), regions);
+    const int64_t channels = maps.size(1), height = maps.size(2), width = maps.size(3);
+    at::Tensor result = at::zeros({regions.size(0), channels, rows, columns}, at::kFloat);
+    at::Tensor places = at::full(result.sizes(), -1, at::kInt);
+    for (int64_t r = 0; r < regions.size(0); ++r) {
+      const float* region = regions.const_data_ptr<float>() + r * 5;
+      const at::Tensor map = maps[image_of(region, maps.size(0))];
+      for (int64_t bin = 0; bin < rows * columns; ++bin) {
+        const auto [top, bottom] = extent(region[2] * scale_y, (region[4] + 1) * scale_y, bin / columns, rows, height);
+        const auto [left, right] = extent(region[1] * scale_x, (region[3] + 1) * scale_x, bin % columns, columns, width);
+        if (top >= bottom || left >= right) continue;
+        const auto [value, place] = map.slice(1, top, bottom).slice(2, left, right).flatten(1).max(1);
+        result.select(0, r).flatten(1).select(1, bin).copy_(value);
+        const at::Tensor row = place.floor_divide(right - left) + top, column = place.remainder(right - left) + left;
+        places.select(0, r).flatten(1).select(1, bin).copy_(row * width + column);
+      }
+    }
+    return {result, places};
+  }
+};
+
+double greatest_cost(const at::Tensor& maps, int64_t rows, int64_t columns, double scale_y, double scale_x) {
+  if (given(maps) && maps.dim() != 4) invalid("feature maps have %ld dimensions; 4 are expected", long(maps.dim()));
+  if (rows <= 0 || columns <= 0) invalid("%ld x %ld bins; both are positive", long(rows), long(columns));
+  if (!(scale_y > 0 && scale_x > 0)) invalid("scales %g and %g; both are positive", scale_y, scale_x);
+  return bytes(maps);
+}
+
+}  // namespace
+
+NAMED(RoiPoolingWithArgMax) {
+  const Greatest pooling{call.attribute<int64_t>("pooled_h", 0), call.attribute<int64_t>("pooled_w", 0),
+                         call.attribute("spatial_scale_h", 1.0F), call.attribute("spatial_scale_w", 1.0F)};
+  const auto [result, places] = pooling.of(call.in(0), call.in(1));
   put(call.out(0), result);
   if (call.outputs() > 1) put(call.out(1), places);
+}
+OP_COST(aclnnRoiPoolingWithArgMax,
+        greatest_cost(x, pooled_h, pooled_w, static_cast<double>(spatial_scale_h), static_cast<double>(spatial_scale_w))) {
+  const auto [result, places] = Greatest{pooled_h, pooled_w, spatial_scale_h, spatial_scale_w}.of(x, rois);
+  put(y, result);
+  put(argmax, places);
+}
+// The same of a gradient and places [count, C, rows, columns], each place in its channel's plane.
+OP_COST(aclnnRoiPoolingGradWithArgMax, greatest_cost(gradInputRef, pooledH, pooledW, 1, 1)) {
+  const at::Tensor gradient = plain(gradOutput), regions = plain(rois);
+  check_regions("aclnnRoiPoolingGradWithArgMax", gradInputRef.sizes(), regions);
+  TORCH_CHECK(argmax.sizes() == gradient.sizes(), "aclnnRoiPoolingGradWithArgMax: places ", argmax.sizes(), " of a gradient ",
+              gradient.sizes());
+  const at::Tensor places = argmax.to(at::kLong).flatten(2), result = at::zeros(gradInputRef.sizes(), at::kFloat).flatten(2);
+  for (int64_t r = 0; r < regions.size(0); ++r) {
+    const at::Tensor there = places[r].ge(0);
+    at::Tensor image = result[image_of(regions.const_data_ptr<float>() + r * 5, gradInputRef.size(0))];
+    image.scatter_add_(1, places[r].clamp_min(0), gradient[r].flatten(1) * there);
+  }
+  put(gradInputRef, result.view(gradInputRef.sizes()));
 }
 // The result's gradient [count, rows, columns, C], maps [images, H, W, C], regions, (how many), places: the maps' gradient.
 NAMED(RoiPoolingGradWithArgMax) {
