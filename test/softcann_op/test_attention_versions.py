@@ -162,3 +162,18 @@ def test_rotation_out_of_a_cache_in_its_second_version(call):
     expected = torch.cat([a * cos.unsqueeze(1) - b * sin.unsqueeze(1), b * cos.unsqueeze(1) + a * sin.unsqueeze(1)], -1)
     close(second[1], expected.view(3, 16))
     assert torch.equal(first[0], second[0]) and torch.equal(first[1], second[1])
+
+
+@pytest.mark.parametrize("version", ["V2", "V3"])
+def test_early_versions_of_one_new_token(call, version):
+    """Grouped heads, sequences of their own lengths; a quantized result is refused."""
+    query, key, value = torch.randn(2, 4, 1, 8).half(), torch.randn(2, 2, 6, 8).half(), torch.randn(2, 2, 6, 8).half()
+    out, arguments = torch.empty(2, 4, 1, 8).half(), dict(numHeads=4, scaleValue=0.3, inputLayout="BNSD", numKeyValueHeads=2)
+    call.named("aclnnIncreFlashAttention" + version, query=query, key=[key], value=[value], actualSeqLengths=[3, 6], attentionOut=out,
+               **arguments)
+    for i, length in enumerate((3, 6)):
+        k, v = (t[i, :, :length].float().repeat_interleave(2, 0) for t in (key, value))
+        torch.testing.assert_close(out[i].float(), (query[i].float() @ k.mT * 0.3).softmax(-1) @ v, rtol=5e-3, atol=5e-3)
+    with pytest.raises(RuntimeError, match="quantization"):
+        call.named("aclnnIncreFlashAttention" + version, query=query, key=[key], value=[value], quantScale2=torch.ones(1),
+                   attentionOut=out, **arguments)

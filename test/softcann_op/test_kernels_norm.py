@@ -123,3 +123,49 @@ def test_rms_norm(call):
     call("aclnnRmsNormGrad", grad, x, rstd, gamma, dx, dg)
     close(dx, leaf.grad, 1e-4)
     close(dg, g.grad, 1e-4)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_fast_gradient_of_batches(call, training):
+    x, grad, weight, mean, var = torch.randn(3, 4, 5), torch.randn(3, 4, 5), torch.rand(4), torch.randn(4), torch.rand(4) + 0.5
+    arguments = dict(gradOut=grad, input=x, weight=weight, runningMean=mean, runningVar=var, saveMean=x.mean((0, 2)),
+                     saveInvstd=x.var((0, 2), unbiased=False), training=training, eps=1e-3, outputMask=[True] * 3)
+    outs = [[torch.empty(3, 4, 5), torch.empty(4), torch.empty(4)] for _ in range(2)]
+    for name, out in zip(("aclnnBatchNormBackward", "aclnnFastBatchNormBackward"), outs):
+        call.named(name, **arguments, **dict(zip(("gradInput", "gradWeight", "gradBias"), out)))
+    assert all(a.equal(b) for a, b in zip(*outs))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
+def test_whole_numbers_normalized(call, dtype):
+    x = torch.randint(0 if dtype == torch.uint8 else -99, 99, (2, 3, 4, 5)).to(dtype)
+    mean, var, weight, bias = torch.randn(3), torch.rand(3) + 0.5, torch.rand(3), torch.randn(3)
+    out, each = torch.empty_like(x), (1, 3, 1, 1)
+    for factor, shift in ((weight, bias), (None, None)):
+        call.named("aclnnQuantizedBatchNorm", input=x, mean=mean, var=var, inputScale=0.1, inputZeroPoint=3, outputScale=0.05,
+                   outputZeroPoint=7, weight=factor, bias=shift, epsilon=1e-3, output=out)
+        y = ((x.double() - 3) * 0.1 - mean.view(each)) / (var.view(each) + 1e-3).sqrt()
+        if factor is not None:
+            y = y * factor.view(each) + shift.view(each)
+        limits = torch.iinfo(dtype)
+        assert (out.double() - (y / 0.05 + 7).clamp(limits.min, limits.max)).abs().max() <= 0.501
+
+
+def ada(x, scale, shift, weight, bias, eps=1e-5):
+    return torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, eps) * (1 + scale[:, None]) + shift[:, None]
+
+
+def test_adaptive_norm_and_its_gradient(call):
+    x, scale, shift, weight, bias = (torch.randn(shape).requires_grad_() for shape in ((2, 3, 8), (2, 8), (2, 8), (8,), (8,)))
+    inputs = dict(scale=scale.detach(), shift=shift.detach(), weightOptional=weight.detach(), biasOptional=bias.detach())
+    out, mean, rstd = torch.empty(2, 3, 8), torch.empty(2, 3, 1), torch.empty(2, 3, 1)
+    call.named("aclnnAdaLayerNormV2", x=x.detach(), **inputs, epsilon=1e-5, out=out, meanOutOptional=mean, rstdOutOptional=rstd)
+    expected = ada(x, scale, shift, weight, bias)
+    close(out, expected.detach())
+    close(mean, x.detach().mean(-1, keepdim=True))
+    close(rstd, (x.detach().var(-1, unbiased=False, keepdim=True) + 1e-5).rsqrt())
+    grad, outs = torch.randn(2, 3, 8), [torch.empty(t.shape) for t in (x, scale, shift, weight, bias)]
+    call.named("aclnnAdaLayerNormBackward", gradOut=grad, input=x.detach(), normalizedShape=[8], rstd=rstd, mean=mean, **inputs,
+               **dict(zip(("gradInputOut", "gradScaleOut", "gradShiftOut", "gradWeightOut", "gradBiasOut"), outs)))
+    for found, wanted in zip(outs, torch.autograd.grad(expected, (x, scale, shift, weight, bias), grad)):
+        close(found, wanted, 1e-4)

@@ -356,3 +356,96 @@ def test_scale_of_the_matrix_unit_rounded_to_nearest(call):
     assert (out >> 46 & 1).all()
     call.named("aclnnTransQuantParamV3", scale=scale, roundMode=0, out=out)
     assert ((out & 0xFFFFE000).int().view(torch.float32) <= scale).all()
+
+
+def rows_quantized(value):
+    scale = value.abs().amax(-1, keepdim=True) / 127
+    return (value / scale).round().to(torch.int8), scale.squeeze(-1)
+
+
+def test_norms_of_sums_by_rows(call):
+    x1, x2, gamma, beta, smooth = (torch.randn(shape).half() for shape in ((3, 4, 8), (3, 4, 8), (8,), (8,), (8,)))
+    x = x1.float() + x2.float()
+    y1, y2 = torch.empty(3, 4, 8, dtype=torch.int8), torch.empty(3, 4, 8, dtype=torch.int8)
+    out, s1, s2 = torch.empty(3, 4, 8).half(), torch.empty(3, 4), torch.empty(3, 4)
+    outs = dict(y1Out=y1, y2Out=y2, xOut=out)
+    normal = x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * gamma.float()
+    call.named("aclnnAddRmsNormDynamicQuant", x1=x1, x2=x2, gamma=gamma, smoothScale1Optional=smooth, smoothScale2Optional=gamma,
+               epsilon=1e-6, **outs, scale1Out=s1, scale2Out=s2)
+    for found, steps, factor in ((y1, s1, smooth), (y2, s2, gamma)):
+        q, scale = rows_quantized(normal * factor.float())
+        near(found, q)
+        close(steps, scale, 1e-4)
+    close(out, x, 2e-3)
+    normal = F.layer_norm(x, (8,), gamma.float(), beta.float())
+    for name, more in (("aclnnAddLayerNormQuant", {}), ("aclnnAddLayerNormQuantV2", {"layernormRes": torch.empty(3, 4, 8).half()})):
+        inputs = dict(x1=x1, x2=x2, gamma=gamma, beta=beta, epsilon=1e-5, outScales1Out=s1, outScales2Out=s2, **outs, **more)
+        call.named(name, **inputs, scales1Optional=smooth, quantMode="dynamic", additionalOutput=True)
+        q, scale = rows_quantized(normal * smooth.float())
+        near(y1, q)
+        close(s1, scale, 1e-4)
+        assert (y2 == 0).all()
+        call.named(name, **inputs, scales1Optional=torch.full((8,), 0.1).half(), scales2Optional=torch.full((8,), 20.0).half(),
+                   zeroPoints1Optional=torch.full((8,), 3.0).half(), quantMode="static", divMode=True)
+        near(y1, (normal / 0.1 + 3).clamp(-128, 127).round())
+        near(y2, (normal / 20).round())
+        for result in more.values():
+            close(result, normal, 5e-3)
+        with pytest.raises(RuntimeError, match="161002.*quantMode 'some'"):
+            call.named(name, **inputs, quantMode="some")
+
+
+def test_norms_in_whole_numbers(call):
+    x, weight, bias, scale, shift, smooth = (torch.randn(shape).half() for shape in ((2, 4, 8), (8,), (8,), (2, 8), (2, 8), (8,)))
+    out, steps = torch.empty(2, 4, 8, dtype=torch.int8), torch.empty(2, 4)
+    call.named("aclnnAdaLayerNormQuant", x=x, scale=scale, shift=shift, weightOptional=weight, biasOptional=bias,
+               smoothScalesOptional=smooth, epsilon=1e-5, quantMode="dynamic", out=out, quantScale=steps)
+    normal = F.layer_norm(x.float(), (8,), weight.float(), bias.float())
+    q, expected = rows_quantized((normal * (1 + scale.float()[:, None]) + shift.float()[:, None]) * smooth.float())
+    near(out, q)
+    close(steps, expected, 1e-4)
+    arguments = dict(x=x, gammma=weight[None], beta=bias[None], scale=torch.tensor([0.05]).half(), epsilon=1e-5, res=out, scaleOut=steps,
+                     zeroPointsOptional=torch.tensor([5], dtype=torch.int8))
+    call.named("aclnnLayerNormQuant", **arguments)
+    near(out, (normal / torch.tensor(0.05).half().float() + 5).clamp(-128, 127).round())
+    with pytest.raises(RuntimeError, match="161002.*quantMode 1"):
+        call.named("aclnnLayerNormQuant", **arguments, quantMode=1)
+
+
+def test_groups_normalized_and_quantized(call):
+    x, gamma, beta, scale = torch.randn(2, 6, 5).half(), torch.randn(6).half(), torch.randn(6).half(), torch.rand(6) / 20 + 0.01
+    out, mean, rstd = torch.empty(2, 6, 5, dtype=torch.int8), torch.empty(2, 3).half(), torch.empty(2, 3).half()
+    call.named("aclnnGroupNormSiluQuant", self=x, gamma=gamma, beta=beta, quantScale=scale, group=3, eps=1e-5, activateSilu=True,
+               out=out, meanOut=mean, rstdOut=rstd)
+    normal = F.silu(F.group_norm(x.float(), 3, gamma.float(), beta.float()))
+    near(out, (normal / scale.view(1, 6, 1)).clamp(-128, 127).round())
+    close(mean, x.float().view(2, 3, -1).mean(-1), 2e-3)
+
+
+def test_bias_gradient_of_groups(call):
+    rows, ends = torch.randn(7, 4), torch.tensor([2, 2, 7], dtype=torch.int32)
+    expected, out = torch.stack([rows[:2].sum(0), torch.zeros(4), rows[2:].sum(0)]), torch.empty(3, 4)
+    call.named("aclnnGroupedBiasAddGrad", gradY=rows, groupIdxOptional=ends, out=out)
+    close(out, expected)
+    call.named("aclnnGroupedBiasAddGradV2", gradY=rows, groupIdxOptional=torch.tensor([2, 0, 5]), groupIdxType=1, out=out)
+    close(out, expected)
+    equal = torch.randn(3, 5, 4)
+    call.named("aclnnGroupedBiasAddGrad", gradY=equal, out=out)
+    close(out, equal.sum(1))
+    with pytest.raises(RuntimeError, match="161002.*3 without"):
+        call.named("aclnnGroupedBiasAddGrad", gradY=rows, out=out)
+
+
+def test_first_products_of_eight_bits(call):
+    a, b = torch.randint(-99, 99, (3, 4, 32), dtype=torch.int8), torch.randint(-99, 99, (3, 32, 16), dtype=torch.int8)
+    bias, out = torch.randint(-99, 99, (16,), dtype=torch.int32), torch.empty(3, 4, 16).half()
+    sums = a.double() @ b.double() + bias
+    call.named("aclnnQuantMatmul", x1=a, x2=b, bias=bias, deqScale=0.001, out=out)
+    close(out, sums * 0.001, 2e-3)
+    scale, packed = torch.rand(16) / 1000, torch.empty(16, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV2", scale=scale, out=packed)
+    kept = (packed & 0xFFFFE000).int().view(torch.float32)
+    call.named("aclnnQuantMatmulV2", x1=a.mT.contiguous(), x2=b, bias=bias, deqScale=packed, adjX1=True, out=out)
+    close(out, sums * kept, 2e-3)
+    call.named("aclnnQuantMatmulV3", x1=a, x2=b.mT.contiguous(), scale=packed, bias=bias, transposeX2=True, out=out)
+    close(out, sums * kept, 2e-3)

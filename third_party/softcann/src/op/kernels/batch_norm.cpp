@@ -240,16 +240,19 @@ OP(aclnnBatchNorm) {
   to_saved(invstd, eps);
   if (present(saveInvstd)) put(saveInvstd, invstd);
 }
-OP(aclnnBatchNormBackward) {
-  const Placement placement(gradInput);
-  const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(
-      widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)),
-      training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training,
-      eps, {outputMask[0], outputMask[1], outputMask[2]});
-  put(gradInput, grad, outputMask[0]);
-  put(gradWeight, grad_weight, outputMask[1]);
-  put(gradBias, grad_bias, outputMask[2]);
-}
+#define BATCH_NORM_BACKWARD(NAME)                                                                                          \
+  OP(NAME) {                                                                                                               \
+    const Placement placement(gradInput);                                                                                  \
+    const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                            \
+        widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)), \
+        training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt,  \
+        training, eps, {outputMask[0], outputMask[1], outputMask[2]});                                                     \
+    put(gradInput, grad, outputMask[0]);                                                                                   \
+    put(gradWeight, grad_weight, outputMask[1]);                                                                           \
+    put(gradBias, grad_bias, outputMask[2]);                                                                               \
+  }
+BATCH_NORM_BACKWARD(aclnnBatchNormBackward)
+BATCH_NORM_BACKWARD(aclnnFastBatchNormBackward)
 
 namespace {
 
@@ -334,4 +337,24 @@ OP(aclnnInstanceNorm) {
   put(y, (wide - average) * at::rsqrt(spread_out + eps) * per_channel(gamma, x) + per_channel(beta, x));
   put(mean, average);
   put(variance, spread_out);
+}
+
+namespace {
+
+double integers_cost(const at::Tensor& input) {
+  if (given(input) && (input.dim() != 4 || !at::isIntegralType(input.scalar_type(), false)))
+    invalid("aclnnQuantizedBatchNorm: input is a whole number's [N, C, H, W]");
+  return bytes(input);
+}
+
+}  // namespace
+
+OP_COST(aclnnQuantizedBatchNorm, integers_cost(input)) {
+  at::Tensor value = (input.to(at::kFloat) - inputZeroPoint) * inputScale;
+  value = (value - per_channel(mean, input)) * per_channel(at::rsqrt(widened(var) + static_cast<double>(epsilon)), input);
+  if (given(weight)) value = value * per_channel(weight, input);
+  if (given(bias)) value = value + per_channel(bias, input);
+  const at::Tensor steps = at::round((value / outputScale + outputZeroPoint).to(at::kDouble));
+  const bool word = output.scalar_type() == at::kInt, byte = output.scalar_type() == at::kByte;
+  put(output, word ? steps.clamp(-2147483648.0, 2147483647.0) : byte ? steps.clamp(0, 255) : steps.clamp(-128, 127));
 }

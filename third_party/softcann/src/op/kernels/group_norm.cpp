@@ -1,8 +1,10 @@
 // Group normalization.
+#include <limits>
 #include <ATen/native/group_norm.h>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
 
 using namespace softcann::op;
 
@@ -78,4 +80,30 @@ OP(aclnnGroupNormSwishGrad) {
   const at::Tensor gate = at::sigmoid(normal * swishScale);
   const at::Tensor dnormal = plain(dy).view({N, C, area}) * (gate + normal * swishScale * gate * (1 - gate));
   GroupNormGradient{x, mean, rstd, gamma, N, C, area, numGroups}.of(dnormal.view(x.sizes()), dx, dgamma, dbeta);
+}
+
+namespace {
+
+double silu_cost(const at::Tensor& self, int64_t group, bool activate) {
+  if (!activate) invalid("aclnnGroupNormSiluQuant: activateSilu false is not supported");
+  if (group <= 0 || (given(self) && (self.dim() < 2 || self.size(1) % group != 0)))
+    invalid("aclnnGroupNormSiluQuant: %ld groups do not divide self's channels", long(group));
+  return bytes(self);
+}
+
+}  // namespace
+
+OP_COST(aclnnGroupNormSiluQuant, silu_cost(self, group, activateSilu)) {
+  if (self.numel() == 0) {
+    meanOut.zero_();
+    rstdOut.fill_(std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
+  const auto [normal, mean, rstd] = at::native_group_norm(plain(self), maybe(plain(gamma)), maybe(plain(beta)), self.size(0),
+                                                          self.size(1), plane(self), group, eps);
+  std::vector<int64_t> channels(static_cast<size_t>(self.dim()), 1);
+  channels[1] = -1;
+  put(meanOut, mean);
+  put(rstdOut, rstd);
+  put_quantized(out, at::silu(normal) / quantScale.reshape(channels));
 }

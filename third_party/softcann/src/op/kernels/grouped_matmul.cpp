@@ -382,3 +382,31 @@ OP(aclnnFFNV2) {
          activation}
       .run(x, ends, y);
 }
+
+namespace {
+
+// [groups, H] of rows [rows, H] in groups, or of [groups, rows, H].
+void sum_groups(const at::Tensor& grad, const at::Tensor& list, int64_t type, const at::Tensor& out) {
+  const at::Tensor wide = widened(grad);
+  if (!given(list)) return put(out, wide.sum(1));
+  at::Tensor sums = at::zeros(out.sizes(), wide.options());
+  int64_t start = 0, i = 0;
+  for (const int64_t end : group_ends(list, type)) {
+    sums[i++].copy_(wide.slice(0, start, end).sum(0));
+    start = end;
+  }
+  put(out, sums);
+}
+double groups_cost(const at::Tensor& grad, const at::Tensor& list, int64_t type) {
+  if (given(grad) && grad.dim() != (given(list) ? 2 : 3))
+    invalid("gradY has %ld dimensions; 2 are expected with groupIdx and 3 without", long(grad.dim()));
+  if (type != 0 && type != 1) invalid("groupIdxType is %ld; 0 and 1 are supported", long(type));
+  return bytes(grad);
+}
+
+}  // namespace
+
+OP_COST(aclnnGroupedBiasAddGrad, groups_cost(gradY, groupIdxOptional, 0)) { sum_groups(gradY, groupIdxOptional, 0, out); }
+OP_COST(aclnnGroupedBiasAddGradV2, groups_cost(gradY, groupIdxOptional, groupIdxType)) {
+  sum_groups(gradY, groupIdxOptional, groupIdxType, out);
+}

@@ -60,6 +60,21 @@ OP(aclnnIncreFlashAttention) {
   infer(query, only(key), only(value), pseShift, attenMask, {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout},
         attentionOut);
 }
+OP(aclnnIncreFlashAttentionV2) {
+  refuse_attention(dequantScale1, "quantization");
+  refuse_attention(quantScale2, "quantization");
+  infer(query, only(key), only(value), pseShift, attenMask, {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout},
+        attentionOut);
+}
+OP(aclnnIncreFlashAttentionV3) {
+  refuse_attention(dequantScale1, "quantization");
+  refuse_attention(quantScale2, "quantization");
+  refuse_attention(antiquantScale, "quantization");
+  const int64_t kv_heads = numKeyValueHeads ? numKeyValueHeads : numHeads;
+  const auto rows = [&](const at::Tensor& t) { return given(blocktable) ? from_pages(t, blocktable, inputLayout, kv_heads) : t; };
+  infer(query, rows(only(key)), rows(only(value)), pseShift, attenMask,
+        {actualSeqLengths, numHeads, no_window(1), scaleValue, inputLayout}, attentionOut);
+}
 OP(aclnnIncreFlashAttentionV4) {
   refuse_attention(dequantScale1, "quantization");
   refuse_attention(antiquantScale, "quantization");

@@ -102,11 +102,42 @@ OP(aclnnDeepNormGrad) {
   put(dgxOut, grad);
   put(dxOut, grad * alpha);
 }
-OP(aclnnAdaLayerNorm) {
-  at::Tensor none, normal = at::empty(x.sizes(), x.options().dtype(at::kFloat));
-  layer_norm_into(normal, none, none, x, x.sizes().slice(x.dim() - 1), weightOptional, biasOptional, epsilon);
-  const auto rows = [&](const at::Tensor& t) { return t.dim() == x.dim() ? widened(t) : widened(t).unsqueeze(-2); };
-  put(out, normal * (1 + rows(scale)) + rows(shift));
+
+namespace {
+
+// [.., H] and [.., 1, H] for all rows of x [.., rows, H].
+at::Tensor of_rows(const at::Tensor& t, const at::Tensor& x) {
+  return t.dim() == x.dim() ? widened(t) : widened(t).unsqueeze(-2);
+}
+
+void adaptive_norm(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& shift, const at::Tensor& weight,
+                   const at::Tensor& bias, double epsilon, const at::Tensor& out, at::Tensor mean, at::Tensor rstd) {
+  at::Tensor normal = at::empty(x.sizes(), x.options().dtype(at::kFloat));
+  layer_norm_into(normal, mean, rstd, x, x.sizes().slice(x.dim() - 1), weight, bias, epsilon);
+  put(out, normal * (1 + of_rows(scale, x)) + of_rows(shift, x));
+}
+
+}  // namespace
+
+OP(aclnnAdaLayerNorm) { adaptive_norm(x, scale, shift, weightOptional, biasOptional, epsilon, out, {}, {}); }
+OP(aclnnAdaLayerNormV2) {
+  adaptive_norm(x, scale, shift, weightOptional, biasOptional, epsilon, out, meanOutOptional, rstdOutOptional);
+}
+OP(aclnnAdaLayerNormBackward) {
+  require_rows(input, normalizedShape);
+  TORCH_CHECK(normalizedShape.size() == 1, "aclnnAdaLayerNormBackward: normalizedShape ", normalizedShape, " has not one number");
+  std::vector<int64_t> sizes = input.sizes().vec();
+  sizes.back() = 1;
+  const at::Tensor inverse = widened(rstd).reshape(sizes), normal = (widened(input) - widened(mean).reshape(sizes)) * inverse;
+  const at::Tensor grad = widened(gradOut), by_norm = grad * (1 + of_rows(scale, input));
+  const at::Tensor by_normal = weightOptional.defined() ? by_norm * widened(weightOptional) : by_norm;
+  put(gradInputOut, inverse * (by_normal - by_normal.mean(-1, true) - normal * (by_normal * normal).mean(-1, true)));
+  at::Tensor result = weightOptional.defined() ? normal * widened(weightOptional) : normal;
+  if (biasOptional.defined()) result = result + widened(biasOptional);
+  put(gradScaleOut, (grad * result).sum(-2));
+  put(gradShiftOut, grad.sum(-2));
+  put(gradWeightOut, (by_norm * normal).reshape({-1, input.size(-1)}).sum(0));
+  put(gradBiasOut, by_norm.reshape({-1, input.size(-1)}).sum(0));
 }
 
 namespace {

@@ -54,17 +54,92 @@ OP(aclnnAddRmsNormQuantV2) {
   put_scaled(y1Out, normal, scales1, zeroPoints1Optional, divMode);
   put_scaled(y2Out, normal, scales2Optional, zeroPoints2Optional, divMode);
 }
+
+namespace {
+
+// Each row of value, times `smooth` where it is given, with a scale of its own.
+void put_rows(bool wanted, const at::Tensor& value, const at::Tensor& smooth, const at::Tensor& out, const at::Tensor& scales) {
+  if (!wanted) return blank(out), blank(scales);
+  quantize_rows(smooth.defined() ? value * widened(smooth) : value, out, scales);
+}
+
+}  // namespace
+
+OP(aclnnAddRmsNormDynamicQuant) {
+  const at::Tensor sum = widened(x1) + widened(x2);
+  put(xOut, sum);
+  const at::Tensor normal = rms_norm(sum, gamma, at::Tensor(), epsilon).normal;
+  put_rows(true, normal, smoothScale1Optional, y1Out, scale1Out);
+  put_rows(smoothScale1Optional.defined() && smoothScale2Optional.defined(), normal, smoothScale2Optional, y2Out, scale2Out);
+}
 OP(aclnnAddRmsNormDynamicQuantV2) {
   const at::Tensor sum = widened(x1) + widened(x2);
   put(xOut, sum);
   const auto [normal, inverse] = rms_norm(sum, gamma, betaOptional, epsilon);
   const bool both = smoothScale1Optional.defined() && smoothScale2Optional.defined();
-  const auto store = [&](bool wanted, const at::Tensor& smooth, const at::Tensor& out, const at::Tensor& scales) {
-    if (!wanted) return blank(out), blank(scales);
-    quantize_rows(smooth.defined() ? normal * widened(smooth) : normal, out, scales);
-  };
-  store(outputMask.empty() || outputMask[0], smoothScale1Optional, y1Out, scale1Out);
-  store(outputMask.size() < 2 ? both : outputMask[1], smoothScale2Optional, y2Out, scale2Out);
+  put_rows(outputMask.empty() || outputMask[0], normal, smoothScale1Optional, y1Out, scale1Out);
+  put_rows(outputMask.size() < 2 ? both : outputMask[1], normal, smoothScale2Optional, y2Out, scale2Out);
+}
+
+namespace {
+
+double mode_cost(const char* op, std::string_view mode, bool fixed, const at::Tensor& x) {
+  if (mode != "dynamic" && !(fixed && mode == "static"))
+    invalid("%s: quantMode '%s' is not one of dynamic%s", op, mode.data(), fixed ? ", static" : "");
+  return bytes(x);
+}
+struct AddLayerNorm {
+  const at::Tensor &x1, &x2, &gamma, &beta, &bias;
+  double epsilon;
+
+  at::Tensor sum() const { return bias.defined() ? widened(x1) + widened(x2) + widened(bias) : widened(x1) + widened(x2); }
+  at::Tensor normal(const at::Tensor& sum) const {
+    return at::layer_norm(sum, gamma.sizes(), widened(gamma), widened(beta), epsilon);
+  }
+};
+
+}  // namespace
+
+#define ADD_LAYER_NORM_QUANT(NAME, KEEP)                                                                             \
+  OP_COST(NAME, mode_cost(#NAME, quantMode, true, x1)) {                                                             \
+    const AddLayerNorm norm{x1, x2, gamma, beta, biasOptional, epsilon};                                             \
+    const at::Tensor sum = norm.sum(), normal = norm.normal(sum);                                                    \
+    put(xOut, sum, additionalOutput);                                                                                \
+    KEEP;                                                                                                            \
+    if (std::string_view(quantMode) == "static") {                                                                   \
+      put_scaled(y1Out, normal, scales1Optional, zeroPoints1Optional, divMode);                                      \
+      put_scaled(y2Out, normal, scales2Optional, zeroPoints2Optional, divMode);                                      \
+      return blank(outScales1Out), blank(outScales2Out);                                                             \
+    }                                                                                                                \
+    put_rows(true, normal, scales1Optional, y1Out, outScales1Out);                                                   \
+    put_rows(scales1Optional.defined() && scales2Optional.defined(), normal, scales2Optional, y2Out, outScales2Out); \
+  }
+ADD_LAYER_NORM_QUANT(aclnnAddLayerNormQuant, )
+ADD_LAYER_NORM_QUANT(aclnnAddLayerNormQuantV2, put(layernormRes, normal))
+
+OP_COST(aclnnAdaLayerNormQuant, mode_cost("aclnnAdaLayerNormQuant", quantMode, false, x)) {
+  TORCH_CHECK(!given(quantOffsetOptional), "aclnnAdaLayerNormQuant: quantOffset is not supported");
+  const auto rows = [&](const at::Tensor& t) { return t.dim() == x.dim() ? widened(t) : widened(t).unsqueeze(-2); };
+  const at::Tensor normal = at::layer_norm(widened(x), x.sizes().slice(static_cast<size_t>(x.dim() - 1)),
+                                           maybe(widened(weightOptional)), maybe(widened(biasOptional)), epsilon);
+  put_rows(true, normal * (1 + rows(scale)) + rows(shift), smoothScalesOptional, out, quantScale);
+}
+
+namespace {
+
+double fixed_cost(int mode, const at::Tensor& x) {
+  if (mode != 0) invalid("aclnnLayerNormQuant: quantMode %d is not supported; 0 is", mode);
+  return bytes(x);
+}
+
+}  // namespace
+
+OP_COST(aclnnLayerNormQuant, fixed_cost(quantMode, x)) {
+  const auto flat = [](const at::Tensor& t) { return widened(t).reshape({-1}); };
+  const at::Tensor normal =
+      at::layer_norm(widened(x), x.sizes().slice(static_cast<size_t>(x.dim() - 1)), flat(gammma), flat(beta), epsilon);
+  put_scaled(res, normal, scale, zeroPointsOptional, true);
+  blank(scaleOut);
 }
 // The norm's gradient for x, quantised.
 OP(aclnnRmsNormGradQuant) {

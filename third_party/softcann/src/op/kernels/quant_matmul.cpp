@@ -101,6 +101,12 @@ const at::Tensor& absent(const at::Tensor& tensor, const char* what) {
 
 }  // namespace
 
+OP(aclnnQuantMatmul) { quantized_product({x1, x2, at::full({1}, deqScale, at::kFloat), {}, {}, bias}, out); }
+// The scales fill blocks of 16 columns.
+OP(aclnnQuantMatmulV2) {
+  quantized_product({turned(x1, adjX1), turned(x2, adjX2), deqScale.reshape({-1}).slice(0, 0, out.size(-1)), {}, {}, bias}, out);
+}
+OP(aclnnQuantMatmulV3) { quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, {}, bias}, out); }
 OP(aclnnQuantMatmulV4) {
   quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, pertokenScaleOptional, bias}, out);
 }
