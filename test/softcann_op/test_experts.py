@@ -283,3 +283,18 @@ def test_gating_refuses_what_it_does_not_know(call):
     with pytest.raises(RuntimeError, match="renorm 2 is not supported"):
         call.named("aclnnMoeGatingTopK", x=torch.randn(5, 8), k=3, kGroup=1, groupCount=1, renorm=2, yOut=torch.empty(5, 3),
                    expertIdxOut=torch.empty(5, 3, dtype=torch.int32), outOut=torch.empty(5, 8))
+
+
+@pytest.mark.parametrize("mode", [0, 1])
+def test_gradient_of_routed_tokens(call, mode):
+    """A row behind the last, and one that was dropped, count for nothing."""
+    place = torch.tensor([3, 0, 5, -1, 1, 9], dtype=torch.int32)
+    grad, out, expected = torch.randn(6, 4), torch.empty(3, 4), torch.zeros(3, 4)
+    for i, row in enumerate(place.tolist()):
+        if 0 <= row < 6:
+            expected[i // 2] += grad[row]
+    call.named("aclnnMoeInitRoutingV2Grad", gradExpandedX=grad.view(2, 3, 4) if mode else grad, expandedRowIdx=place, topK=2,
+               dropPadMode=mode, out=out)
+    torch.testing.assert_close(out, expected)
+    with pytest.raises(RuntimeError, match="161002.*dropPadMode 2"):
+        call.named("aclnnMoeInitRoutingV2Grad", gradExpandedX=grad, expandedRowIdx=place, topK=2, dropPadMode=2, out=out)

@@ -92,3 +92,15 @@ def test_prelu(call):
     call("aclnnPreluBackward", grad, x.detach(), weight.detach(), dx, dw)
     close(dx, x.grad)
     close(dw, weight.grad)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_soft_signs_and_shrinking(call, dtype):
+    x, y, out = torch.randn(5, 7).to(dtype), torch.randn(5, 7).to(dtype), torch.empty(5, 7, dtype=dtype)
+    for name, arguments, expected in (
+            ("aclnnSoftsign", {"x": x, "yOut": out}, torch.nn.functional.softsign(x.float())),
+            ("aclnnSoftsignBackward", {"gradients": y, "features": x, "out": out}, y.float() / (1 + x.float().abs()) ** 2),
+            ("aclnnHardShrink", {"self": x, "lambdOptional": 0.5, "outOut": out}, torch.nn.functional.hardshrink(x.float(), 0.5)),
+            ("aclnnSiluMul", {"x": x, "y": y, "out": out}, torch.nn.functional.silu(x.float()) * y.float())):
+        call.named(name, **arguments)
+        torch.testing.assert_close(out.float(), expected, rtol=1e-2, atol=1e-2)

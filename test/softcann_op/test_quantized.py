@@ -449,3 +449,12 @@ def test_first_products_of_eight_bits(call):
     close(out, sums * kept, 2e-3)
     call.named("aclnnQuantMatmulV3", x1=a, x2=b.mT.contiguous(), scale=packed, bias=bias, transposeX2=True, out=out)
     close(out, sums * kept, 2e-3)
+
+
+def test_products_that_become_eight_bits(call):
+    a, b, bias, scale = torch.randn(4, 8).half(), torch.randn(16, 8).half(), torch.randn(16).half(), torch.rand(16) + 1
+    packed, out = torch.empty(16, dtype=torch.int64), torch.empty(4, 16, dtype=torch.int8)
+    call.named("aclnnTransQuantParamV2", scale=scale, offset=torch.full((16,), -3.0), out=packed)
+    call.named("aclnnBatchMatmulQuant", x1=a, x2=b, quantParam=packed, bias=bias, transposeX2=True, out=out)
+    kept = (packed & 0xFFFFE000).int().view(torch.float32)
+    near(out, ((a.float() @ b.float().t() + bias.float()) * kept - 3).clamp(-128, 127).round())

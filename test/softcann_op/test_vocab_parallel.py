@@ -95,3 +95,21 @@ def test_checksums_of_a_product(call):
     out = torch.empty(4, dtype=torch.uint8)
     call.named("aclnnMatmulAbftVerify", a=a, b=b, c=c, checksumWeight=weight, eMax=1e-3, compRow=out)
     assert out.tolist() == [0b11110111, 0b11111111, 0b11111111, 0b11111101]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_sums_and_logits_of_a_shard(call, dtype):
+    logits, target = torch.randn(2, 3, 16).to(dtype), torch.tensor([[16, 31, 15], [32, 20, 0]], dtype=torch.int32)
+    highest = logits.amax(-1)
+    predicted, sums, exponents = torch.empty(2, 3), torch.empty(2, 3), torch.empty(2, 3, 16)
+    offset, mask = torch.empty(2, 3, dtype=torch.int32), torch.empty(2, 3, dtype=torch.int32)
+    arguments = dict(vocabParallelLogits=logits, target=target, globalLogitsMax=highest, vocabStartIndex=16, predictedLogitsOut=predicted,
+                     sumExpLogitsOut=sums, expLogitsOut=exponents, targetOffsetOut=offset, targetMaskOut=mask)
+    call.named("aclnnCrossEntropySumExpAndIndexLogit", **arguments, vocabEndIndex=32)
+    shifted = logits.float() - highest.float()[..., None]
+    assert mask.tolist() == [[0, 0, 1], [1, 0, 1]] and offset.tolist() == [[0, 15, 0], [0, 4, 0]]
+    torch.testing.assert_close(exponents, shifted.exp())
+    torch.testing.assert_close(sums, shifted.exp().sum(-1))
+    torch.testing.assert_close(predicted, shifted.gather(-1, offset.long()[..., None]).squeeze(-1) * (1 - mask))
+    with pytest.raises(RuntimeError, match="161002.*words 16 to 30"):
+        call.named("aclnnCrossEntropySumExpAndIndexLogit", **arguments, vocabEndIndex=30)

@@ -235,3 +235,11 @@ OP(aclnnClippedSwiglu) {
   }
   put(out, value);
 }
+
+OP(aclnnSoftsign) {
+  const at::Tensor wide = widened(x);
+  put(yOut, wide / (1 + wide.abs()));
+}
+OP(aclnnSoftsignBackward) { put(out, widened(gradients) / (1 + widened(features).abs()).square()); }
+OP(aclnnHardShrink) { put(outOut, at::hardshrink(self, lambdOptional)); }
+OP(aclnnSiluMul) { put(out, at::silu(widened(x)) * widened(y)); }

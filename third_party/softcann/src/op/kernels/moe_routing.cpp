@@ -293,3 +293,21 @@ OP(aclnnMoeTokenUnpermuteWithRoutingMapGrad) {
   const at::Tensor by_slot = (rows * widened(permutedTokensOptional)).sum({1});
   put(probsGradOutOptional, table_of(by_slot, slots, probsOptional.size(0), probsOptional.size(1)));
 }
+
+namespace {
+
+double init_cost(const at::Tensor& grad, int64_t top, int64_t mode) {
+  if (top <= 0) invalid("aclnnMoeInitRoutingV2Grad: topK is %ld; it is positive", long(top));
+  if (mode != 0 && mode != 1) invalid("aclnnMoeInitRoutingV2Grad: dropPadMode %ld; 0 and 1 are supported", long(mode));
+  return bytes(grad);
+}
+
+}  // namespace
+
+// Each token's rows are added up; those that were dropped, or are behind the last active one, have none.
+OP_COST(aclnnMoeInitRoutingV2Grad, init_cost(gradExpandedX, topK, dropPadMode)) {
+  const at::Tensor rows = widened(gradExpandedX).reshape({-1, gradExpandedX.size(-1)}), place = expandedRowIdx.to(at::kLong);
+  const at::Tensor there = place.ge(0).logical_and(place.lt(rows.size(0)));
+  const at::Tensor taken = rows.index_select(0, at::where(there, place, 0));
+  put(out, at::where(there.unsqueeze(-1), taken, 0).view({-1, topK, rows.size(-1)}).sum(1));
+}

@@ -107,6 +107,13 @@ OP(aclnnQuantMatmulV2) {
   quantized_product({turned(x1, adjX1), turned(x2, adjX2), deqScale.reshape({-1}).slice(0, 0, out.size(-1)), {}, {}, bias}, out);
 }
 OP(aclnnQuantMatmulV3) { quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, {}, bias}, out); }
+// Numbers that become int8 by one scale or by one a column.
+OP(aclnnBatchMatmulQuant) {
+  at::Tensor value = at::matmul(turned(widened(x1), transposeX1), turned(widened(x2), transposeX2));
+  if (given(bias)) value = value + widened(bias);
+  const at::Tensor bits = quantParam.reshape({-1}), own = bits.numel() == 1 ? bits : bits.slice(0, 0, out.size(-1));
+  put_quantized(out, value * scale_of(own) + result_offset(own, {}));
+}
 OP(aclnnQuantMatmulV4) {
   quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, pertokenScaleOptional, bias}, out);
 }

@@ -67,3 +67,25 @@ OP_COST(aclnnFusedLinearCrossEntropyLossGrad, 3 * vocab_cost(input, weight)) {
   put(inputGradOut, at::matmul(by_logits, widened(weight)));
   put(weightGradOut, at::matmul(by_logits.t(), widened(input)));
 }
+
+namespace {
+
+double shard_cost(const at::Tensor& logits, int64_t start, int64_t end) {
+  if (start < 0 || end <= start || (given(logits) && logits.size(-1) != end - start))
+    invalid("aclnnCrossEntropySumExpAndIndexLogit: words %ld to %ld are not those of vocabParallelLogits", long(start),
+            long(end));
+  return 2 * bytes(logits);
+}
+
+}  // namespace
+
+OP_COST(aclnnCrossEntropySumExpAndIndexLogit, shard_cost(vocabParallelLogits, vocabStartIndex, vocabEndIndex)) {
+  const at::Tensor shifted = widened(vocabParallelLogits) - widened(globalLogitsMax).unsqueeze(-1), exponents = shifted.exp();
+  const at::Tensor other = (target < vocabStartIndex).logical_or(target >= vocabEndIndex);
+  const at::Tensor word = at::where(other, 0, target.to(at::kLong) - vocabStartIndex);
+  put(predictedLogitsOut, shifted.gather(-1, word.unsqueeze(-1)).squeeze(-1).masked_fill(other, 0));
+  put(expLogitsOut, exponents);
+  put(sumExpLogitsOut, exponents.sum(-1));
+  put(targetOffsetOut, word);
+  put(targetMaskOut, other);
+}
