@@ -196,6 +196,12 @@ def test_kronecker_products_as_int4(call):
     expected = value.abs().amax((1, 2)) * 0.9 / 7
     close(scales, expected, 1e-4)
     near(int4_of(out), (value / expected.view(3, 1, 1)).round().clamp(-8, 7))
+    same, steps = torch.empty_like(out), torch.empty_like(scales)
+    arguments = dict(x=x, kroneckerP1=p1, kroneckerP2=p2, clipRatio=0.9, out=same, quantScale=steps)
+    call.named("aclnnFlatQuantV3", **arguments)
+    assert same.equal(out) and steps.equal(scales)
+    with pytest.raises(RuntimeError, match="161002.*groupList"):
+        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor([3]), **arguments)
 
 
 def test_scatter(call):

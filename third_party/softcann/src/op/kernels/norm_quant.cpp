@@ -260,6 +260,19 @@ OP(aclnnFlatQuantV2) {
   TORCH_CHECK(dstTypeMax == 0, "aclnnFlatQuantV2: dstTypeMax ", dstTypeMax, " is not supported");
   flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale);
 }
+namespace {
+
+double one_group_cost(const at::Tensor& x, const at::Tensor& groups, double limit) {
+  if (given(groups)) invalid("aclnnFlatQuantV3: groupList is not supported");
+  if (limit != 0) invalid("aclnnFlatQuantV3: dstTypeMax %g is not supported; 0 is", limit);
+  return bytes(x);
+}
+
+}  // namespace
+
+OP_COST(aclnnFlatQuantV3, one_group_cost(x, groupListOptional, dstTypeMax)) {
+  flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale);
+}
 
 namespace {
 
