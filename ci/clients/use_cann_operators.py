@@ -21,7 +21,13 @@ ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = Path(os.environ.get("EXAMPLES", ROOT / "build/clients"))
 WORK = Path(tempfile.mkdtemp())
 # Why a program fails here; each by its path, or the end of it.
-KNOWN: Dict[str, str] = {}
+KNOWN: Dict[str, str] = {
+    "floor_mod/examples/test_aclnn_remainder_tensor_tensor.cpp": "divides whole numbers by 0, an error of the CPU's kernels",
+    "floor_mod/examples/test_aclnn_inplace_remainder_tensor_tensor.cpp": "the same",
+    "floor_mod/examples/test_aclnn_remainder_scalar_tensor.cpp": "the same",
+    "gelu_grad/examples/test_aclnn_gelu_backward.cpp": "a gradient of int32, which the operator's page does not allow",
+    "arch35/test_aclnn_stateless_random_uniform_v3.cpp": "includes a header that an installation of CANN does not have",
+}
 
 
 def prepare() -> Dict[str, str]:

@@ -10,6 +10,7 @@
 #include "aclnnop/aclnn_cat.h"
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_max_pool.h"
+#include "aclnnop/aclnn_neg.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "aclnnop/level2/aclnn_pow.h"
 
@@ -61,6 +62,38 @@ struct Tensor {
     CHECK(name(workspace, size, executor, stream));                            \
   } while (0)
 
+// A weight in blocks, prepared for its product before it is there.
+void weights() {
+  const int64_t weight_sizes[] = {3, 2};
+  aclIntArray* shape = aclCreateIntArray(weight_sizes, 2);
+  uint64_t elements = 0, of_bytes = 0;
+  CHECK(aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT16, &elements));
+  CHECK(aclnnCalculateMatmulWeightSizeV2(shape, ACL_INT8, &of_bytes));
+  std::printf("elements: %d %d, float32: %d\n", static_cast<int>(elements), static_cast<int>(of_bytes),
+              aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT, &of_bytes));
+  const auto half = [](std::vector<float> values) {
+    std::vector<uint16_t> bits;
+    for (const float value : values) bits.push_back(aclFloatToFloat16(value));
+    return bits;
+  };
+  Tensor<uint16_t> weight({3, 2}, half({1, 2, 3, 4, 5, 6}), ACL_FLOAT16, static_cast<int64_t>(elements));
+  Tensor<uint16_t> rows({1, 3}, half({1, 10, 100}), ACL_FLOAT16), product({1, 2}, {}, ACL_FLOAT16);
+  RUN(aclnnTransMatmulWeight, weight.handle);
+  RUN(aclnnMatmul, rows.handle, weight.handle, product.handle, int8_t{0});
+  std::vector<uint16_t> bits(elements);
+  CHECK(aclrtSynchronizeStream(stream));
+  CHECK(aclrtMemcpy(bits.data(), 4, product.data, 4, ACL_MEMCPY_DEVICE_TO_HOST));
+  std::printf("product: %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]));
+  CHECK(aclrtMemcpy(bits.data(), elements * 2, weight.data, elements * 2, ACL_MEMCPY_DEVICE_TO_HOST));
+  std::printf("blocks: %g %g %g %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]), aclFloat16ToFloat(bits[2]),
+              aclFloat16ToFloat(bits[16]), aclFloat16ToFloat(bits[33]));
+  uint64_t size = 0;
+  aclOpExecutor* executor = nullptr;
+  const int again = aclnnTransMatmulWeightGetWorkspaceSize(weight.handle, &size, &executor);
+  std::printf("again: %d %s\n", again, aclGetRecentErrMsg());
+  std::printf("other: %d\n", aclnnNegGetWorkspaceSize(weight.handle, weight.handle, &size, &executor));
+}
+
 int main() {
   CHECK(aclInit(nullptr));
   CHECK(aclrtSetDevice(0));
@@ -95,34 +128,5 @@ int main() {
   uint64_t none = 0;
   aclOpExecutor* refused = nullptr;
   std::printf("beyond the memory: %d\n", aclnnAddGetWorkspaceSize(outside, outside, alpha, doubled.handle, &none, &refused));
-
-  // A weight in blocks, prepared for its product before it is there.
-  const int64_t weight_sizes[] = {3, 2};
-  aclIntArray* shape = aclCreateIntArray(weight_sizes, 2);
-  uint64_t elements = 0, of_bytes = 0;
-  CHECK(aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT16, &elements));
-  CHECK(aclnnCalculateMatmulWeightSizeV2(shape, ACL_INT8, &of_bytes));
-  std::printf("elements: %d %d, float32: %d\n", static_cast<int>(elements), static_cast<int>(of_bytes),
-              aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT, &of_bytes));
-  const auto half = [](std::vector<float> values) {
-    std::vector<uint16_t> bits;
-    for (const float value : values) bits.push_back(aclFloatToFloat16(value));
-    return bits;
-  };
-  Tensor<uint16_t> weight({3, 2}, half({1, 2, 3, 4, 5, 6}), ACL_FLOAT16, static_cast<int64_t>(elements));
-  Tensor<uint16_t> rows({1, 3}, half({1, 10, 100}), ACL_FLOAT16), product({1, 2}, {}, ACL_FLOAT16);
-  RUN(aclnnTransMatmulWeight, weight.handle);
-  RUN(aclnnMatmul, rows.handle, weight.handle, product.handle, int8_t{0});
-  std::vector<uint16_t> bits(elements);
-  CHECK(aclrtSynchronizeStream(stream));
-  CHECK(aclrtMemcpy(bits.data(), 4, product.data, 4, ACL_MEMCPY_DEVICE_TO_HOST));
-  std::printf("product: %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]));
-  CHECK(aclrtMemcpy(bits.data(), elements * 2, weight.data, elements * 2, ACL_MEMCPY_DEVICE_TO_HOST));
-  std::printf("blocks: %g %g %g %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]), aclFloat16ToFloat(bits[2]),
-              aclFloat16ToFloat(bits[16]), aclFloat16ToFloat(bits[33]));
-  uint64_t size = 0;
-  aclOpExecutor* executor = nullptr;
-  const int again = aclnnTransMatmulWeightGetWorkspaceSize(weight.handle, &size, &executor);
-  std::printf("again: %d %s\n", again, aclGetRecentErrMsg());
-  std::printf("other: %d\n", aclnnAddGetWorkspaceSize(weight.handle, weight.handle, alpha, weight.handle, &size, &executor));
+  weights();
 }
