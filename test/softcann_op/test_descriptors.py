@@ -107,6 +107,14 @@ def test_views_beyond_their_storage_are_refused(call):
     assert step.status == INVALID and "reaches beyond its storage of 16 bytes" in step.message()
 
 
+def test_complex_numbers_between_addresses_are_refused(call):
+    x, one = torch.ones(5, dtype=torch.complex128), ctypes.c_int64
+    between = call.lib.aclCreateTensor(ctypes.byref(one(4)), ctypes.c_uint64(1), 17, ctypes.byref(one(1)), one(0), 2, ctypes.byref(one(4)),
+                                       ctypes.c_uint64(1), ctypes.c_void_p(x.data_ptr() + 8))
+    step = Call(call, "aclnnNeg", ctypes.c_void_p(between), call.tensor(x[:4]))
+    assert step.status == INVALID and "is no multiple of 16 bytes" in step.message()
+
+
 def test_types_without_a_kernel_are_refused(call):
     x, one, float6 = torch.ones(4), ctypes.c_int64, 38
     packed = call.lib.aclCreateTensor(ctypes.byref(one(4)), ctypes.c_uint64(1), float6, ctypes.byref(one(1)), one(0), 2,

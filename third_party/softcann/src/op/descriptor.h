@@ -82,7 +82,7 @@ void recycle(Object* object);  // nobody holds it any more
 void destroy(const Object* object);
 
 // Why an aclTensor cannot be computed with; phase 1 tells.
-enum class Defect : uint8_t { none, type, address, extent };
+enum class Defect : uint8_t { none, type, address, alignment, extent };
 
 // Contiguous elements, inline while they are few.
 template <class E, Kind K>

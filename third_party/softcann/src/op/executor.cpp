@@ -257,6 +257,9 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
     case Defect::address:
       return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, has no memory", info.name, name.c_str(),
                   describe(made.tensor).c_str());
+    case Defect::alignment:
+      return fail(ACLNN_ERR_PARAM_INVALID, "%s: parameter %s, %s, lies at %p, which is no multiple of %lld bytes", info.name,
+                  name.c_str(), describe(made.tensor).c_str(), made.address, static_cast<long long>(made.item));
     default:
       if (!is_base_format(made.format)) {
         if (takes_formats(info.name)) return ACLNN_SUCCESS;

@@ -142,7 +142,10 @@ static_assert(tensor_shelves == 1 << (32 - 28));
   made.made_orders = impl->orders();
   made.shape_is_result = false;
   const int64_t end = spec.offset + made.made_extent;
+  // ATen's kernels load a complex number of 16 bytes at once.
+  const bool aligned = made.item != 16 || reinterpret_cast<uintptr_t>(spec.address) % 16 == 0;
   made.defect = made.made_extent && !spec.address              ? Defect::address
+                : !aligned                                     ? Defect::alignment
                 : made.made_extent != 0 && end > made.capacity ? Defect::extent
                 : !is_base_format(spec.format)                 ? Defect::extent  // where the elements lie, only the format knows
                                                                : Defect::none;

@@ -96,8 +96,11 @@ OP(aclnnSinkhorn) {
   const at::Tensor weight = at::exp(widened(cost));
   const auto rows = static_cast<double>(cost.size(0)), columns = static_cast<double>(cost.size(1));
   const double limit = given(tol) ? tol.toDouble() : 1e-4;
+  TORCH_CHECK(limit > 0, "aclnnSinkhorn: tol ", limit, ", expected more than 0");
   at::Tensor by_row, by_column = at::ones({cost.size(1)}, weight.options());
-  for (double error = 1e9; error > limit;) {
+  double error = 1e9;
+  for (int steps = 0; error > limit; ++steps) {
+    TORCH_CHECK(steps < 10000, "aclnnSinkhorn: after ", steps, " steps the error is ", error, ", still above tol ", limit);
     const at::Tensor before = by_column;
     by_row = 1 / (rows * ((before * weight).sum(1) + least));
     by_column = 1 / (columns * ((by_row.unsqueeze(1) * weight).sum(0) + least));
