@@ -12,6 +12,7 @@
 #include "aclnnop/aclnn_max_pool.h"
 #include "aclnnop/aclnn_neg.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
+#include "aclnnop/aclnn_trans_quant_param.h"
 #include "aclnnop/level2/aclnn_pow.h"
 
 // A program may declare what it includes no header of.
@@ -95,7 +96,8 @@ void weights() {
 }
 
 int main() {
-  CHECK(aclInit(nullptr));
+  CHECK(aclnnInit(nullptr));
+  std::printf("begun: %d %d\n", aclInit(nullptr), aclnnInit("a_file"));
   CHECK(aclrtSetDevice(0));
   CHECK(aclrtCreateStream(&stream));
 
@@ -129,4 +131,15 @@ int main() {
   aclOpExecutor* refused = nullptr;
   std::printf("beyond the memory: %d\n", aclnnAddGetWorkspaceSize(outside, outside, alpha, doubled.handle, &none, &refused));
   weights();
+
+  const float scales[] = {1.5, 2}, offsets[] = {-3};
+  uint64_t *parameters = nullptr, count = 0;
+  CHECK(aclnnTransQuantParam(scales, 2, offsets, 1, &parameters, &count));
+  std::printf("parameters: %llu %llx %llx\n", static_cast<unsigned long long>(count),
+              static_cast<unsigned long long>(parameters[0]), static_cast<unsigned long long>(parameters[1]));
+  std::free(parameters);
+  std::printf("parameters of three offsets: %d\n", aclnnTransQuantParam(scales, 2, scales, 3, &parameters, &count));
+  CHECK(aclnnFinalize());
+  CHECK(aclnnFinalize());
+  std::printf("ended: %d\n", aclFinalize());
 }

@@ -36,6 +36,16 @@ def test_operators_are_called_by_their_headers(said):
     assert (said["sum"], said["squares"], said["joined"]) == ("11 22 33 44", "1 4 9 16", "1 2 3 4 10 20 30 40")
 
 
+def test_programs_begin_and_end_without_aclinit(said):
+    assert said["begun"] == "100002 100002" and said["ended"] == "100037"
+
+
+def test_parameters_of_quantized_products_are_made_on_the_host(said):
+    """The scale's upper 19 bits, the offset's nine from bit 37 on, and bit 46."""
+    wanted = [(0x3FC00000 | ((-3 & 0x1FF) << 37) | 1 << 46), (0x40000000 | ((-3 & 0x1FF) << 37) | 1 << 46)]
+    assert said["parameters"] == f"2 {wanted[0]:x} {wanted[1]:x}" and said["parameters of three offsets"] == "161002"
+
+
 def test_max_pool_pads_each_side_by_itself(said):
     assert said["pooled"] == "2 3 3 5 6 6 8 9 9"
 

@@ -153,6 +153,9 @@ def write_headers(folder: pathlib.Path) -> None:
         others = f"aclnn/{name}.h"   # functions that are not of two phases
         includes = [f'#include "{others}"'] if (here / "include" / others).is_file() else []
         write_if_changed(folder / f"{name}.h", prototypes(operators, *includes))
+    for other in (here / "include" / "aclnn").glob("aclnn_*.h"):
+        if not (folder / other.name).exists():
+            write_if_changed(folder / other.name, prototypes([], f'#include "aclnn/{other.name}"'))
 
 
 def main(source: str, outdir: str) -> None:

@@ -1,7 +1,8 @@
 // The C entry points of acl_meta.h, except for executors.
-#include "aclnn/acl_meta.h"
+#include "aclnn/aclnn_base.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "fault/fault.h"
@@ -87,9 +88,25 @@ aclnnStatus size_of(const char* function, const A* array, Kind kind, uint64_t* s
   return ACLNN_SUCCESS;
 }
 
+// Whether aclnnInit stood for aclInit.
+std::atomic<bool> begun{false};
+
 }  // namespace
 
 extern "C" {
+
+SOFTCANN_API aclnnStatus aclnnInit(const char* configPath) {
+  SOFTCANN_ENTRY(aclnnInit);
+  const aclError code = aclInit(configPath);
+  if (code == ACL_SUCCESS) begun.store(true);
+  // Only a file that nobody reads would make a difference after aclInit.
+  const bool nothing_to_read = configPath == nullptr || *configPath == 0;
+  return code == ACL_ERROR_REPEAT_INITIALIZE && nothing_to_read ? ACLNN_SUCCESS : code;
+}
+SOFTCANN_API aclnnStatus aclnnFinalize(void) {
+  SOFTCANN_ENTRY(aclnnFinalize);
+  return begun.exchange(false) ? aclFinalize() : ACLNN_SUCCESS;
+}
 
 SOFTCANN_API aclTensor* aclCreateTensor(const int64_t* viewDims, uint64_t viewDimsNum, aclDataType dataType,
                                         const int64_t* stride, int64_t offset, aclFormat format, const int64_t* storageDims,

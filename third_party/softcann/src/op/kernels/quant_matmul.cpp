@@ -1,9 +1,13 @@
 // Products of matrices of few bits, and of weights in FRACTAL_NZ.
+#include <cstdlib>
+
+#include "aclnn/aclnn_trans_quant_param.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
+#include "rt/base/error.h"
 
 using namespace softcann::op;
 
@@ -28,6 +32,31 @@ void put_deq_scale(const at::Tensor& scale, const at::Tensor& offset, const at::
 
 }  // namespace
 
+extern "C" SOFTCANN_API aclnnStatus aclnnTransQuantParam(const float* scaleArray, uint64_t scaleSize, const float* offsetArray,
+                                                         uint64_t offsetSize, uint64_t** quantParam, uint64_t* quantParamSize) {
+  SOFTCANN_ENTRY(aclnnTransQuantParam);
+  constexpr const char* name = "aclnnTransQuantParam";
+  if (!scaleArray || !quantParam || !quantParamSize || (offsetSize && !offsetArray)) {
+    return softcann::fail(ACLNN_ERR_PARAM_NULLPTR, "%s: a required argument is null", name);
+  }
+  const uint64_t count = std::max(scaleSize, offsetSize);
+  const auto fits = [count](uint64_t size) { return size == 1 || size == count; };
+  if (!fits(scaleSize) || (offsetSize && !fits(offsetSize))) {
+    return softcann::fail(ACLNN_ERR_PARAM_INVALID, "%s: %llu scales and %llu offsets", name,
+                          static_cast<unsigned long long>(scaleSize), static_cast<unsigned long long>(offsetSize));
+  }
+  const auto tensor = [](const float* data, uint64_t size) {
+    return at::from_blob(const_cast<float*>(data), {static_cast<int64_t>(size)}, at::kFloat);
+  };
+  *quantParam = static_cast<uint64_t*>(std::malloc(count * sizeof(uint64_t)));
+  if (!*quantParam)
+    return softcann::fail(ACLNN_ERR_INNER, "%s: no memory for %llu numbers", name, static_cast<unsigned long long>(count));
+  *quantParamSize = count;
+  const at::Tensor out = at::from_blob(*quantParam, {static_cast<int64_t>(count)}, at::kLong);
+  put_deq_scale(tensor(scaleArray, scaleSize).expand({out.numel()}), offsetSize ? tensor(offsetArray, offsetSize) : at::Tensor(),
+                out, false);
+  return ACLNN_SUCCESS;
+}
 OP(aclnnTransQuantParamV2) { put_deq_scale(scale, offset, out, false); }
 OP(aclnnTransQuantParamV3) { put_deq_scale(scale, offset, out, roundMode == 1); }
 

@@ -75,7 +75,7 @@ BOTH(Round, round, self)
 OP_COST(aclnnSign, elementwise(result, self)) {
   at::cpu::sgn_outf(self, result);
 }  // ATen's loop of this name is for complex numbers
-UNARY(aclnnSignbit, signbit, self, out)
+OP(aclnnSignbit) { out.copy_(at::signbit(self)); }  // of any type that bool casts to
 BOTH(Sin, sin, self)
 BOTH(Sinc, sinc, self)
 BOTH(Sinh, sinh, self)
