@@ -21,14 +21,15 @@ SAMPLES = 12
 # Of strides or of memory itself, or refused for them.
 ABOUT_STRIDES = {"as_strided", "as_strided_copy", "as_strided_scatter", "resize_", "view", "view_as", "view_as_complex", "take_along_dim", "empty_strided"}
 # Drawn, left as it was, or unique only up to a sign; an index that occurs twice; a tensor that has to stay on the CPU; a
-# gradient that cancels (logcumsumexp: the CPU's is as far from float64's).
+# gradient that cancels (logcumsumexp: the CPU's is as far from float64's); statistics that batch norm saves outside training, which
+# nobody writes and the CPU does not have (nn.functional.batch_norm is looked at).
 UNDEFINED = {"bernoulli", "cauchy", "empty", "empty_like", "empty_permuted", "exponential", "geometric", "log_normal", "multinomial",
              "new_empty", "new_empty_strided", "normal", "rand_like", "randint", "randint_like", "randn", "randn_like", "uniform",
              "nn.functional.alpha_dropout", "nn.functional.dropout", "nn.functional.dropout2d", "nn.functional.dropout3d",
              "nn.functional.feature_alpha_dropout", "nn.functional.fractional_max_pool2d", "nn.functional.fractional_max_pool3d",
              "nn.functional.rrelu", "nn.functional.multi_head_attention_forward", "nn.functional.scaled_dot_product_attention",
              "pca_lowrank", "svd_lowrank", "nn.functional.max_unpool1d", "nn.functional.max_unpool2d", "nn.functional.max_unpool3d", "tensor_split",
-             "logcumsumexp"}
+             "logcumsumexp", "native_batch_norm", "_native_batch_norm_legit"}
 ENTRIES = [op for op in op_db if torch.float32 in op.supported_dtypes("cpu") and op.name not in ABOUT_STRIDES | UNDEFINED
            and not op.full_name.startswith("jiterator")]
 

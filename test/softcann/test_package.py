@@ -1,5 +1,6 @@
 """The softcann wheel's Python package and what its libraries export. The C++ tests beside this file run from test_cpp.py."""
 import ctypes
+import importlib.util
 import json
 import os
 import pathlib
@@ -35,7 +36,8 @@ def test_env_points_a_shell_to_the_libraries(installed):
     assert result.returncode == 0, result.stderr
     lines = [shlex.split(line) for line in result.stdout.splitlines()]
     exports = dict(words[1].split("=", 1) for words in lines if words[0] == "export")
-    assert exports["LD_LIBRARY_PATH"] == f"{installed}/softcann/lib:/some where/lib"
+    torch_libraries = pathlib.Path(importlib.util.find_spec("torch").origin).parent / "lib"   # last, as they are not beside softcann here
+    assert exports["LD_LIBRARY_PATH"] == f"{installed}/softcann/lib:/some where/lib:{torch_libraries}"
     assert exports["LIBRARY_PATH"].split(":")[0] == f"{installed}/softcann/lib"   # for the linker
     assert ["unset", "ASCEND_HOME_PATH"] in lines
     again = run(installed, "env", LD_LIBRARY_PATH=exports["LD_LIBRARY_PATH"])
