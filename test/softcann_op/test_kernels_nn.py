@@ -25,6 +25,10 @@ def test_products(call, dtype, m, n, k):
     batch_out = torch.empty(3, m, n, dtype=dtype)
     call("aclnnBatchMatMul", a.expand(3, m, k), b.expand(3, k, n), batch_out, 0)
     close(batch_out, expected.expand(3, m, n), HALVES[dtype])
+    for one, many in ((a[None], b.expand(3, k, n)), (a.expand(3, m, k), b[None])):   # a batch of one stands for all
+        batch_out.fill_(9)
+        call("aclnnBatchMatMul", one, many, batch_out, 0)
+        close(batch_out, expected.expand(3, m, n), HALVES[dtype])
     folded = torch.empty(2, 3, n, dtype=dtype)
     rows = a[:1].expand(6, k).reshape(2, 3, k).contiguous()
     call("aclnnMatmul", rows, b, folded, 0)
@@ -441,6 +445,9 @@ def test_fused_infer_attention(call, version, phase1):
     scores = q @ k.transpose(2, 3) * 0.25
     close(out, scores.softmax(3) @ v)
     close(lse, scores.logsumexp(3, keepdim=True))
+    values.update(softmaxLseFlag=False, softmaxLse=None, attentionOut=torch.empty_like(q))   # nor a place for it
+    call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
+    close(values["attentionOut"], scores.softmax(3) @ v)
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -35,11 +35,22 @@ void of_any_format(at::Tensor& out, const at::Tensor& self, const at::Tensor& ma
   product(out, in_base_format(self), in_base_format(mat2));
 }
 
+// A batch of one matrix stands for as many as the result has.
+void batches_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& mat2) {
+  if (out.dim() != 3 || self.dim() != 3 || mat2.dim() != 3 || (self.size(0) == out.size(0) && mat2.size(0) == out.size(0))) {
+    return bmm_into(out, self, mat2);
+  }
+  const auto as_many = [&](const at::Tensor& matrices) {
+    return matrices.size(0) == 1 ? matrices.expand({out.size(0), -1, -1}) : matrices;
+  };
+  bmm_into(out, as_many(self), as_many(mat2));
+}
+
 }  // namespace
 
 OP_COST(aclnnMm, product_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
 OP_COST(aclnnMatmul, product_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
-OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { of_any_format(out, self, mat2, bmm_into); }
+OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
 OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
 OP(aclnnDot) { put(out, at::dot(self, tensor)); }
 
