@@ -1,7 +1,7 @@
 """The newer versions of attention for training: rope apart, sinks, sequences of different lengths, parts put together."""
 import pytest
 import torch
-from nn_client import close
+from nn_client import OPS, close
 
 HEADS, KV_HEADS, SIZE, ROPE = 4, 2, 16, 8
 
@@ -177,3 +177,21 @@ def test_early_versions_of_one_new_token(call, version):
     with pytest.raises(RuntimeError, match="quantization"):
         call.named("aclnnIncreFlashAttention" + version, query=query, key=[key], value=[value], quantScale2=torch.ones(1),
                    attentionOut=out, **arguments)
+
+
+@pytest.mark.parametrize("version, phase1", [(1, "GetWorkspaceSize"), (3, "GetWorkspaceSize"), (4, "GetWorkspaceSize"),
+                                             *((version, "GetMaxWorkspaceSize") for version in (2, 3, 4, 5))])
+def test_fused_infer_attention(call, version, phase1):
+    q, k, v = (torch.randn(2, 4, 6, 16) for _ in range(3))
+    out, lse = torch.empty_like(q), torch.empty(2, 4, 6, 1)
+    name = "aclnnFusedInferAttentionScore" + (f"V{version}" if version > 1 else "")
+    values = {"query": q, "key": [k], "value": [v], "numHeads": 4, "scaleValue": 0.25, "preTokens": 2**31 - 1, "nextTokens": 2**31 - 1,
+              "inputLayout": "BNSD", "softmaxLseFlag": True, "attentionOut": out, "softmaxLse": lse}
+    others = {"T": None, "T!": None, "int[]": None, "i64": 0}
+    call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
+    scores = q @ k.transpose(2, 3) * 0.25
+    close(out, scores.softmax(3) @ v)
+    close(lse, scores.logsumexp(3, keepdim=True))
+    values.update(softmaxLseFlag=False, softmaxLse=None, attentionOut=torch.empty_like(q))   # nor a place for it
+    call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
+    close(values["attentionOut"], scores.softmax(3) @ v)

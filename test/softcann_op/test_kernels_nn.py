@@ -4,7 +4,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_client import HALVES, OPS, close
+from nn_client import HALVES, close
 
 
 @pytest.mark.parametrize("dtype", HALVES)
@@ -430,24 +430,6 @@ def test_quantized_product(call):
         close(out, expected)
     with pytest.raises(RuntimeError, match="yScale is not supported"):
         call("aclnnQuantMatmulV5", a, b, None, scale, scale, None, None, None, None, False, True, 0, out)
-
-
-@pytest.mark.parametrize("version, phase1", [(1, "GetWorkspaceSize"), (3, "GetWorkspaceSize"), (4, "GetWorkspaceSize"),
-                                             *((version, "GetMaxWorkspaceSize") for version in (2, 3, 4, 5))])
-def test_fused_infer_attention(call, version, phase1):
-    q, k, v = (torch.randn(2, 4, 6, 16) for _ in range(3))
-    out, lse = torch.empty_like(q), torch.empty(2, 4, 6, 1)
-    name = "aclnnFusedInferAttentionScore" + (f"V{version}" if version > 1 else "")
-    values = {"query": q, "key": [k], "value": [v], "numHeads": 4, "scaleValue": 0.25, "preTokens": 2**31 - 1, "nextTokens": 2**31 - 1,
-              "inputLayout": "BNSD", "softmaxLseFlag": True, "attentionOut": out, "softmaxLse": lse}
-    others = {"T": None, "T!": None, "int[]": None, "i64": 0}
-    call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
-    scores = q @ k.transpose(2, 3) * 0.25
-    close(out, scores.softmax(3) @ v)
-    close(lse, scores.logsumexp(3, keepdim=True))
-    values.update(softmaxLseFlag=False, softmaxLse=None, attentionOut=torch.empty_like(q))   # nor a place for it
-    call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
-    close(values["attentionOut"], scores.softmax(3) @ v)
 
 
 @pytest.mark.parametrize("dtype", HALVES)
