@@ -81,6 +81,17 @@ def ranks(script: str, *arguments: str, nproc: int = 2) -> str:
     return run(*launcher, str(Path(__file__).parent / script), *arguments, devices=nproc)
 
 
+def installation(folder: Path) -> dict[str, str]:
+    """The environment of programs that are built and run with an installation of softcann, which is made in ``folder``."""
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "third_party/softcann/python"))
+    import softcann
+    from softcann import sdk
+
+    sdk.make(folder)
+    settings = {name: value for name, value in softcann.environment().items() if value is not None}
+    return {**os.environ, **settings, "ASCEND_TOOLKIT_HOME": str(folder), "OMP_NUM_THREADS": "1"}
+
+
 def free_port() -> str:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -9,13 +9,12 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Dict, List
 
-from harness import case, main
+from harness import case, installation, main
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = Path(os.environ.get("EXAMPLES", ROOT / "build/clients"))
@@ -33,18 +32,6 @@ KNOWN: Dict[str, str] = {
     "chamfer_distance_grad/examples/test_aclnn_chamfer_distance_grad.cpp": "an index beyond the points",
     "nll_loss/examples/test_aclnn_nll_loss_2d.cpp": "a target beyond the classes",
 }
-
-
-def prepare() -> Dict[str, str]:
-    """The environment of an installation of softcann in WORK/cann."""
-    sys.path.insert(0, str(ROOT / "third_party/softcann/python"))
-    import softcann
-    from softcann import sdk
-
-    if not (WORK / "cann").exists():
-        sdk.make(WORK / "cann")
-    settings = {name: value for name, value in softcann.environment().items() if value is not None}
-    return {**os.environ, **settings, "SOFTCANN_DEVICE_COUNT": "8", "SOFTCANN_MEMORY": "1G", "OMP_NUM_THREADS": "1"}
 
 
 def served() -> List[str]:
@@ -74,7 +61,8 @@ def outcome(program: Path, environment: Dict[str, str]) -> str:
 
 
 def run_all(repository: str) -> None:
-    environment, operators = prepare(), set(served())
+    environment = {**installation(WORK / "cann"), "SOFTCANN_DEVICE_COUNT": "8", "SOFTCANN_MEMORY": "1G"}
+    operators = set(served())
     programs = [path for path in sorted((EXAMPLES / repository).rglob("test_aclnn*.cpp"))
                 if "examples" in path.parts and not {"experimental", "tests", "template"} & set(path.parts)]
     called = {path: set(re.findall(r"\b(acl\w+)GetWorkspaceSize\s*\(", path.read_text(errors="replace"))) for path in programs}

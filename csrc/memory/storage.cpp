@@ -1,6 +1,7 @@
 #include "memory/storage.h"
 
 #include <ATen/EmptyTensor.h>
+#include <c10/util/strides.h>
 
 #include "memory/formatted.h"
 
@@ -21,8 +22,6 @@ c10::intrusive_ptr<c10::StorageImpl> create(c10::StorageImpl::use_byte_size_t ta
   c10::SetStorageImplCreate(c10::DeviceType::PrivateUse1, &create);
   return true;
 }();
-
-aclFormat base_format(size_t rank) { return rank == 4 ? ACL_FORMAT_NCHW : rank == 5 ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND; }
 
 }  // namespace
 
@@ -56,7 +55,7 @@ void describe(NPUStorageImpl& storage, c10::IntArrayRef sizes, c10::IntArrayRef 
   to.base_sizes_.assign(sizes.begin(), sizes.end());
   to.base_strides_.assign(strides.begin(), strides.end());
   to.storage_sizes_.assign(sizes.begin(), sizes.end());
-  to.origin_format_ = to.npu_format_ = base_format(sizes.size());
+  to.origin_format_ = to.npu_format_ = base_format_of(sizes.size());
   to.data_type_ = dtype;
 }
 
@@ -65,10 +64,7 @@ void describe_again(c10::StorageImpl& storage) {
   if (described == nullptr) return;
   NPUStorageDesc& to = described->npu_desc_;
   if (const auto* memory = formatted(storage.data_ptr())) {
-    c10::SmallVector<int64_t, 5> strides(memory->sizes.size());
-    int64_t stride = 1;
-    for (size_t i = strides.size(); i-- > 0; stride *= memory->sizes[i]) strides[i] = stride;
-    describe(*described, memory->sizes, strides, c10::scalarTypeToTypeMeta(memory->dtype));
+    describe(*described, memory->sizes, c10::contiguous_strides(memory->sizes), c10::scalarTypeToTypeMeta(memory->dtype));
     to.storage_sizes_.assign(memory->physical.begin(), memory->physical.end());
     to.npu_format_ = memory->format;
   } else {

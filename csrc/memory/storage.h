@@ -54,6 +54,11 @@ C10_EXPORT c10::Storage make_storage(size_t bytes, c10::DataPtr data, c10::Alloc
 C10_EXPORT at::Tensor make_tensor(c10::DataPtr data, c10::IntArrayRef sizes, c10::IntArrayRef strides, c10::ScalarType dtype,
                                   int64_t offset = 0);
 
+// The base format of ordinary memory, by a tensor's dimensions.
+constexpr aclFormat base_format_of(size_t rank) {
+  return rank == 4 ? ACL_FORMAT_NCHW : rank == 5 ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND;
+}
+
 // In the base format of as many dimensions.
 void describe(NPUStorageImpl& storage, c10::IntArrayRef sizes, c10::IntArrayRef strides, caffe2::TypeMeta dtype);
 // After the memory of a storage has changed: as a FormattedMemory says, or else so many elements. Nothing is done for a storage

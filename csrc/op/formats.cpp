@@ -160,7 +160,7 @@ int64_t format_of(const at::Tensor& tensor) {
   if (tensor.has_storage()) {
     if (const auto* memory = memory::formatted(tensor.storage().data_ptr())) return memory->format;
   }
-  return tensor.dim() == 4 ? ACL_FORMAT_NCHW : tensor.dim() == 5 ? ACL_FORMAT_NCDHW : ACL_FORMAT_ND;
+  return memory::base_format_of(static_cast<size_t>(tensor.dim()));
 }
 
 at::Tensor cast_to_format(const at::Tensor& tensor, int64_t format) {

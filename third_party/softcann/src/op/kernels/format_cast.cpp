@@ -117,9 +117,6 @@ at::Tensor blocks_of(const Stored& stored, const Layout& layout) {
   return in_bytes(stored.memory).as_strided(physical, strides, 0).permute(back);
 }
 
-// A matrix seen transposed.
-bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
-
 void from_base(const at::Tensor& base, const at::Tensor& target) {
   const aclTensor& made = *descriptor_of(target);
   if (is_base_format(made.format)) return put(in_bytes(target), in_bytes(base));
@@ -129,6 +126,8 @@ void from_base(const at::Tensor& base, const at::Tensor& target) {
 }  // namespace
 
 namespace softcann::op {
+
+bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
 
 at::Tensor base_of(const Stored& stored, at::IntArrayRef sizes) {
   const Layout layout = layout_of(stored, sizes);
@@ -186,6 +185,10 @@ std::optional<int64_t> row_of_block(aclDataType type) {
   return bits == 0 ? std::nullopt : std::optional(static_cast<int64_t>(bits_of_block / bits));
 }
 
+}  // namespace
+
+namespace softcann::op {
+
 std::optional<std::vector<int64_t>> sizes_in(aclFormat format, at::IntArrayRef sizes, int64_t row) {
   const size_t rank = sizes.size();
   const auto blocks = [](int64_t size, int64_t block) { return (size + block - 1) / block; };
@@ -211,7 +214,7 @@ std::optional<std::vector<int64_t>> sizes_in(aclFormat format, at::IntArrayRef s
   }
 }
 
-}  // namespace
+}  // namespace softcann::op
 
 // What the client describes the result of aclnnNpuFormatCast with. It frees the sizes with delete[].
 extern "C" SOFTCANN_API aclnnStatus aclnnNpuFormatCastCalculateSizeAndFormat(const aclTensor* srcTensor, int dstFormat,

@@ -13,20 +13,10 @@ using namespace softcann::op;
 
 namespace {
 
-constexpr int64_t block_rows = 16;
-
-int64_t block_columns(size_t item) { return item == 1 ? 32 : 16; }
-
-// Sizes of matrices in blocks: columns of blocks, blocks in a column, rows, columns.
-std::vector<int64_t> blocked(at::IntArrayRef sizes, int64_t columns) {
-  const auto blocks = [](int64_t size, int64_t block) { return (size + block - 1) / block; };
-  std::vector<int64_t> found(sizes.begin(), sizes.end() - 2);
-  found.insert(found.end(),
-               {blocks(sizes[sizes.size() - 1], columns), blocks(sizes[sizes.size() - 2], block_rows), block_rows, columns});
-  return found;
+// Sizes of matrices in blocks, of elements of `item` bytes. There are two dimensions or more.
+std::vector<int64_t> blocked(at::IntArrayRef sizes, size_t item) {
+  return sizes_in(ACL_FORMAT_FRACTAL_NZ, sizes, item == 1 ? 32 : 16).value();
 }
-
-bool is_transposed(const at::Tensor& weight) { return weight.stride(-1) != 1 && weight.stride(-2) == 1; }
 
 // Phase 1: what is described from now on is in blocks, as a product of it may be prepared before this has run.
 double describe_in_blocks(const at::Tensor& weight) {
@@ -36,9 +26,9 @@ double describe_in_blocks(const at::Tensor& weight) {
   if (rank < 2 || rank > 6) invalid("%s has %d dimensions, expected 2 to 6", name, static_cast<int>(rank));
   if (!is_base_format(made.format)) invalid("%s is in the storage format %d already", name, static_cast<int>(made.format));
   if (made.item > 2) invalid("%s has elements of %d bytes, expected 1 or 2", name, static_cast<int>(made.item));
-  const at::Tensor matrix = is_transposed(weight) ? weight.mT() : weight;
+  const at::Tensor matrix = is_turned(weight) ? weight.mT() : weight;
   if (!matrix.is_contiguous()) invalid("%s is neither contiguous nor transposed", name);
-  const auto dims = blocked(matrix.sizes(), block_columns(static_cast<size_t>(made.item)));
+  const auto dims = blocked(matrix.sizes(), static_cast<size_t>(made.item));
   const int64_t elements = c10::multiply_integers(dims);
   uintptr_t begin = 0;
   size_t size = 0;
@@ -63,7 +53,7 @@ aclnnStatus weight_size(const char* name, const aclIntArray* shape, size_t item,
     return softcann::fail(ACLNN_ERR_PARAM_INVALID, "%s: tensorShape has %llu elements, expected 2 or more", name,
                           static_cast<unsigned long long>(sizes.size));
   }
-  *size = static_cast<uint64_t>(c10::multiply_integers(blocked(sizes.ref(), block_columns(item))));
+  *size = static_cast<uint64_t>(c10::multiply_integers(blocked(sizes.ref(), item)));
   return ACLNN_SUCCESS;
 }
 
@@ -87,7 +77,7 @@ extern "C" SOFTCANN_API aclnnStatus aclnnCalculateMatmulWeightSizeV2(const aclIn
 
 OP_COST(aclnnTransMatmulWeight, describe_in_blocks(mmWeightRef)) {
   const aclTensor& made = *descriptor_of(mmWeightRef);
-  const at::Tensor base = (is_transposed(mmWeightRef) ? mmWeightRef.mT() : mmWeightRef).clone(at::MemoryFormat::Contiguous);
+  const at::Tensor base = (is_turned(mmWeightRef) ? mmWeightRef.mT() : mmWeightRef).clone(at::MemoryFormat::Contiguous);
   store({at::from_blob(mmWeightRef.data_ptr(), {made.capacity}, mmWeightRef.options()), made.format, made.type, made.capacity},
         base);
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <optional>
+#include <vector>
 
 #include "acl/acl_types.h"
 
@@ -21,5 +23,10 @@ struct Stored {
 // Its elements as a tensor of `sizes` in the base format, and the reverse.
 at::Tensor base_of(const Stored& stored, at::IntArrayRef sizes);
 void store(const Stored& stored, const at::Tensor& base);
+
+// Sizes as they lie in a format whose blocks have rows of so many elements; none where it is not for as many dimensions.
+std::optional<std::vector<int64_t>> sizes_in(aclFormat format, at::IntArrayRef sizes, int64_t row);
+// Whether it is a matrix seen transposed.
+bool is_turned(const at::Tensor& tensor);
 
 }  // namespace softcann::op

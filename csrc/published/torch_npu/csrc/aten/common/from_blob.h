@@ -12,11 +12,11 @@
 
 namespace at_npu::native {
 
+using Deleter = std::function<void(void*)>;
+
 // Memory of the device as a tensor, without a copy; `deleter` is called with it when the tensor goes. `options` give the dtype
 // (float32 without); strides count elements, as the offset of the tensor's first one does; without them the tensor is contiguous.
 // The device is the memory's where none is named.
-using Deleter = std::function<void(void*)>;
-
 inline at::Tensor from_blob(void* data, c10::IntArrayRef sizes, c10::IntArrayRef strides, int64_t storage_offset,
                             const Deleter& deleter, const c10::TensorOptions& options = {},
                             const std::optional<c10::Device> device = std::nullopt) {
