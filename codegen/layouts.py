@@ -17,7 +17,9 @@ EXCEPT = {
     "Sparse": ("sparse_mask", "_sparse_mask_projection", "isnan", "any"),
     "SparseCsr": ("normal_", "sparse_mask", "_to_sparse_csr", "_to_sparse_csc", "_to_sparse_bsr", "_to_sparse_bsc"),
     "NestedTensor": ("native_layer_norm", "native_layer_norm_backward", "_test_autograd_multiple_dispatch"),
-    "Quantized": ("dequantize", "clone", "flip", "fill_"),
+    # The three that allocate take the CPU's memory when QNNPACK is the engine.
+    "Quantized": ("dequantize", "clone", "flip", "fill_", "_empty_affine_quantized", "_empty_per_channel_affine_quantized",
+                  "empty"),
 }
 KEYS = {"Sparse": "SparsePrivateUse1", "SparseCsr": "SparseCsrPrivateUse1", "NestedTensor": "NestedTensorPrivateUse1",
         "Quantized": "QuantizedPrivateUse1", "": "PrivateUse1"}

@@ -15,6 +15,9 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/Functions.h>
 #include <ATen/quantized/QTensorImpl.h>
+#include <ATen/ops/_empty_affine_quantized_native.h>
+#include <ATen/ops/_empty_per_channel_affine_quantized_native.h>
+#include <ATen/ops/empty_native.h>
 #include <ATen/quantized/Quantizer.h>
 #include <torch/library.h>
 
@@ -44,18 +47,24 @@ at::Tensor bytes_of(const at::Tensor& tensor) {
 
 at::QuantizerPtr quantizer_on(const at::Tensor& tensor, at::Device device) {
   auto quantizer = static_cast<at::QTensorImpl*>(tensor.unsafeGetTensorImpl())->quantizer();
-  if (quantizer->qscheme() == at::kPerTensorAffine) return quantizer;
-  const auto& channels = static_cast<const at::PerChannelAffineQuantizer&>(*quantizer);
-  return at::make_per_channel_affine_quantizer(channels.scales().to(device), channels.zero_points().to(device), channels.axis(),
-                                               tensor.scalar_type());
+  const auto* channels = dynamic_cast<const at::PerChannelAffineQuantizer*>(quantizer.get());
+  if (channels == nullptr) return quantizer;
+  return at::make_per_channel_affine_quantizer(channels->scales().to(device), channels->zero_points().to(device),
+                                               channels->axis(), tensor.scalar_type());
+}
+
+// Not at::new_qtensor: with QNNPACK as engine it takes the CPU's memory whatever the device.
+at::Tensor quantized_in(at::Storage storage, const at::Tensor& model) {
+  const auto device = storage.device();
+  const auto key = device.is_cpu() ? c10::DispatchKey::QuantizedCPU : c10::DispatchKey::QuantizedPrivateUse1;
+  auto result = at::detail::make_tensor<at::QTensorImpl>(std::move(storage), c10::DispatchKeySet(key), model.dtype(),
+                                                         quantizer_on(model, device));
+  result.unsafeGetTensorImpl()->set_sizes_and_strides(model.sizes(), model.strides(), model.storage_offset());
+  return result;
 }
 
 at::Tensor quantized_on(const at::Tensor& tensor, at::Device device) {
-  auto result = at::new_qtensor({0}, tensor.options().device(device), quantizer_on(tensor, device));
-  auto* impl = result.unsafeGetTensorImpl();
-  impl->set_storage_keep_dtype(bytes_of(tensor).to(device).storage());
-  impl->set_sizes_and_strides(tensor.sizes(), tensor.strides(), tensor.storage_offset());
-  return result;
+  return quantized_in(bytes_of(tensor).to(device).storage(), tensor);
 }
 
 // The tensor, of any layout, on another device.
@@ -203,7 +212,38 @@ at::Tensor copy_quantized(const at::Tensor& self, const at::Tensor& dst, bool no
   return dst;
 }
 
+// Memory of the NPU for what torch's function describes on the CPU.
+at::Tensor empty_on(std::optional<at::Device> device, const at::Tensor& model) {
+  const auto bytes = static_cast<int64_t>(model.storage().nbytes());
+  const auto place = device.value_or(at::Device(at::kPrivateUse1));
+  return quantized_in(at::empty({bytes}, at::TensorOptions(at::kByte).device(place)).storage(), model);
+}
+
+at::Tensor empty_affine(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                        std::optional<at::Device> device, std::optional<bool> pin_memory, double scale, int64_t zero_point,
+                        std::optional<at::MemoryFormat> memory_format) {
+  return empty_on(
+      device, at::native::empty_affine_quantized(size, dtype, layout, at::kCPU, pin_memory, scale, zero_point, memory_format));
+}
+
+at::Tensor empty_per_channel(at::IntArrayRef size, const at::Tensor& scales, const at::Tensor& zero_points, int64_t axis,
+                             std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                             std::optional<at::Device> device, std::optional<bool> pin_memory,
+                             std::optional<at::MemoryFormat> memory_format) {
+  return empty_on(device, at::native::empty_per_channel_affine_quantized(size, scales, zero_points, axis, dtype, layout, at::kCPU,
+                                                                         pin_memory, memory_format));
+}
+
+at::Tensor empty_unknown(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                         std::optional<at::Device> device, std::optional<bool> pin_memory,
+                         std::optional<at::MemoryFormat> memory_format) {
+  return empty_on(device, at::native::empty_unknown_quantized(size, dtype, layout, at::kCPU, pin_memory, memory_format));
+}
+
 TORCH_LIBRARY_IMPL(aten, QuantizedPrivateUse1, m) {
+  m.impl("_empty_affine_quantized", empty_affine);
+  m.impl("_empty_per_channel_affine_quantized", empty_per_channel);
+  m.impl("empty.memory_format", empty_unknown);
   m.impl("_copy_from", copy_quantized);
   // A fallback comes after torch's composite kernel, which asks for an empty quantized tensor of given strides.
   m.impl("clone", torch::CppFunction::makeFromBoxedFunction<&layout_fallback>());

@@ -271,6 +271,23 @@ def test_quantized_tensors():
         assert "device='npu:0'" in repr(actual)
 
 
+@pytest.mark.parametrize("engine", [engine for engine in torch.backends.quantized.supported_engines if engine != "none"])
+def test_quantized_layers_by_every_engine(engine, monkeypatch):
+    monkeypatch.setattr(torch.backends.quantized, "engine", engine)
+    weight, bias = torch.randn(4, 3, 3, 3), torch.randn(3)
+
+    def layer(device):
+        torch.manual_seed(0)
+        module = torch.ao.nn.quantized.ConvTranspose2d(4, 3, 3, stride=2)
+        module.set_weight_bias(torch.quantize_per_tensor(weight, 0.05, 0, torch.qint8), bias)
+        x = torch.quantize_per_tensor(torch.randn(2, 4, 6, 6).to(device), 0.1, 64, torch.quint8)
+        assert x.device.type == device and x.clone().device.type == device
+        return module(x)
+
+    result = layer("npu")
+    assert result.device.type == "npu" and torch.equal(result.cpu().int_repr(), layer("cpu").int_repr())
+
+
 @pytest.mark.skipif(torch.npu.device_count() < 2, reason="needs two NPUs")
 def test_layouts_on_a_device_that_is_not_current():
     eye = torch.eye(3, device="npu:1")
