@@ -26,8 +26,7 @@ def sh(command: str, folder: Path = WORK, *, timeout: int = 300) -> str:
     """Output of a command in the environment of an installation of softcann."""
     python = {"PYTHONPATH": f"{ROOT}/third_party/softcann/python:{EXAMPLES}/tools/ais-bench_workload/tool/ais_bench",
               "TORCH_NPU_RUNTIME": "softcann", "OMP_NUM_THREADS": "1"}
-    torch_libraries = Path(torch.__file__).parent / "lib"
-    script = f"source {WORK}/cann/set_env.sh; export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{torch_libraries}; {command}"
+    script = f"source {WORK}/cann/set_env.sh; {command}"
     done = subprocess.run(["bash", "-ec", script], cwd=folder, env={**os.environ, **python}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=timeout)
     if done.returncode:

@@ -21,6 +21,11 @@ at::MemoryFormat output_format(const at::Tensor& input, const at::Tensor& weight
 std::vector<int64_t> output_sizes(const at::Tensor& input, const at::Tensor& weight, at::IntArrayRef stride,
                                   at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed,
                                   at::IntArrayRef output_padding, int64_t groups) {
+  const auto spatial = static_cast<size_t>(std::max<int64_t>(input.dim() - 2, 0));
+  TORCH_CHECK(weight.dim() == input.dim() && stride.size() == spatial && padding.size() == spatial &&
+                  dilation.size() == spatial && output_padding.size() == spatial,
+              "a convolution of ", input.dim(), " dimensions takes a weight of as many, and a stride, padding, dilation and ",
+              "output_padding of ", spatial, " numbers each");
   if (transposed) {
     return at::native::conv_input_size(input.sizes(), weight.sizes(), padding, output_padding, stride, dilation, groups);
   }

@@ -11,12 +11,12 @@ namespace {
 
 using at::Tensor;
 
-// P_0 = 1, P_1 = first(x), P_k = next(k, P_{k-1}, P_{k-2}); 0 for a negative degree.
+// P_0 = 1, P_1 = first(x), P_k = next(k, P_{k-1}, P_{k-2}); 0 for a degree that is negative or NaN.
 template <class First, class Next>
 void recur(const Tensor& self, const Tensor& degree, const Tensor& out, const First& first, const Next& next) {
   const auto [narrow_x, wide_n] = widened(self, degree, out);
   const auto x = narrow_x.expand(out.sizes()), n = wide_n.expand(out.sizes()).trunc();
-  auto value = at::where(n.lt(0), at::zeros_like(x), at::full_like(x, 1));
+  auto value = at::where(n.ge(0), at::full_like(x, 1), at::zeros_like(x));
   if (out.numel() != 0) {
     const double largest = n.nan_to_num().max().template item<double>();
     TORCH_CHECK(largest < 65536, "a polynomial of degree ", largest, " is not supported on the NPU; the largest degree is 65535");

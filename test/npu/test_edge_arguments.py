@@ -217,3 +217,20 @@ def test_triangular_systems_call_nothing_deprecated(python):
         torch.testing.assert_close(torch.linalg.solve_triangular(x.mT.npu(), x.npu(), upper=False, left=False).cpu(), x @ x.mT.inverse())
     """)
     assert run.returncode == 0 and "deprecated" not in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("lists", [([0, 1], [], [1, 1], [0, 0]), ([1], [0], [1], [0]), ([1, 1], [0, 0], [1, 1, 1], [0, 0])], ids=str)
+def test_convolution_with_lists_of_other_lengths(transposed, lists):
+    """torch.convolution makes the lists as long as the picture has dimensions; the kernel behind it can be called directly."""
+    stride, padding, dilation, output_padding = lists
+    x, weight = torch.ones(1, 2, 4, 4, device="npu"), torch.ones(2, 2, 3, 3, device="npu")
+    with pytest.raises(RuntimeError, match="2 numbers each"):
+        torch.ops.aten.convolution_overrideable(x, weight, None, stride, padding, dilation, transposed, output_padding, 1)
+
+
+def test_polynomial_of_a_degree_that_is_no_number():
+    for name in ("chebyshev_polynomial_t", "hermite_polynomial_h", "laguerre_polynomial_l", "legendre_polynomial_p"):
+        polynomial = getattr(torch.special, name)
+        same(lambda device, polynomial=polynomial: polynomial(torch.tensor([0.5, 0.5, 0.5], device=device),
+                                                              torch.tensor([float("nan"), 2.0, -1.0], device=device)))
