@@ -80,6 +80,8 @@ OutSpec reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepd
 OutSpec reduced(const at::Tensor& self, at::OptionalIntArrayRef dims, bool keepdim, at::ScalarType dtype);
 // A loss of `reduction` (0 none, 1 mean, 2 sum).
 OutSpec loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction);
+// The gradient of a loss: like `self`, or of the shape that `self` and `target` broadcast to; autograd sums it.
+OutSpec loss_gradient(const at::Tensor& self, const at::Tensor& target);
 // A gradient that is not asked for, or of a tensor that is not there, stays undefined.
 at::Tensor like_if(bool wanted, const std::optional<at::Tensor>& tensor);
 at::Tensor shaped_if(bool wanted, const at::Tensor& tensor, at::IntArrayRef sizes);

@@ -179,6 +179,12 @@ OutSpec loss(const at::Tensor& self, const at::Tensor& target, int64_t reduction
   return reduction == at::Reduction::None ? binary(self, target) : shaped(self, {}, at::result_type(self, target));
 }
 
+OutSpec loss_gradient(const at::Tensor& self, const at::Tensor& target) {
+  if (self.sizes() == target.sizes()) return like(self);
+  const auto sizes = at::infer_size_dimvector(self.sizes(), target.sizes());
+  return self.sizes() == at::IntArrayRef(sizes) ? like(self) : shaped(self, sizes);
+}
+
 at::Tensor like_if(bool wanted, const std::optional<at::Tensor>& tensor) {
   return wanted && tensor && tensor->defined() ? make(like(*tensor)) : at::Tensor();
 }
