@@ -131,8 +131,11 @@ bool fused_kernel_takes(const at::Tensor& query, const at::Tensor& key, const at
 int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                           const std::optional<at::Tensor>& attn_mask, double dropout_p, bool is_causal,
                           std::optional<double> scale, bool enable_gqa) {
-  const bool fused =
-      fused_kernel_takes(query, key, value, attn_mask, dropout_p, enable_gqa) && at::globalContext().userEnabledOverrideableSDP();
+  // Programs name the fused kernels that CUDA has; the NPU's stands for each of them.
+  const auto& user = at::globalContext();
+  const bool wanted = user.userEnabledOverrideableSDP() || user.userEnabledFlashSDP() || user.userEnabledMemEfficientSDP() ||
+                      user.userEnabledCuDNNSDP();
+  const bool fused = wanted && fused_kernel_takes(query, key, value, attn_mask, dropout_p, enable_gqa);
   return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }
 

@@ -2,6 +2,8 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.profiler import ProfilerActivity, profile
 
 
 def make(batch=2, heads=4, rows=9, columns=9, size=16, kv_heads=None):
@@ -159,3 +161,14 @@ def test_gradients_of_a_part_of_the_keys(size, masked):
     torch.testing.assert_close(first[0] + second[0], whole[0], rtol=1e-4, atol=1e-5)
     for one, two, both in zip(first[1:], second[1:], whole[1:]):
         torch.testing.assert_close(torch.cat([one, two], 2), both, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [backend for backend in SDPBackend.__members__.values() if backend is not SDPBackend.ERROR], ids=str)
+def test_kernels_that_a_program_names(backend):
+    """The NPU's kernel stands for each fused one of CUDA; whoever asks for MATH alone gets it."""
+    query = torch.randn(1, 2, 8, 16, dtype=torch.float16, device="npu")
+    with sdpa_kernel(backend), profile(activities=[ProfilerActivity.CPU]) as seen:
+        F.scaled_dot_product_attention(query, query, query, is_causal=True)
+    called = {event.name for event in seen.events()}
+    assert ("aten::_scaled_dot_product_fused_attention_overrideable" in called) == (backend is not SDPBackend.MATH)
+    assert ("aten::_scaled_dot_product_attention_math" in called) == (backend is SDPBackend.MATH)
