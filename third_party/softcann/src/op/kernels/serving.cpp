@@ -80,7 +80,10 @@ OP(aclnnCopyAndExpandEagleInputs) {
     const int64_t kept = std::max<int64_t>(end - start - shift, 0), refused = std::max<int64_t>(behind - end, 0);
     const int64_t at = start + static_cast<int64_t>(r) * (room - shift), count = kept + room + refused;
     const auto part = [&](const at::Tensor& out, int64_t from, int64_t size) { return out.narrow(0, at + from, size); };
-    part(outInputIds, 0, kept).copy_(targetTokenIds.narrow(0, start + shift, kept));
+    // A sequence that says it ends behind its tokens has its last one again.
+    const int64_t last = (shiftInputIds ? targetTokenIds.size(0) : behind) - 1;
+    part(outInputIds, 0, kept)
+        .copy_(targetTokenIds.index_select(0, (at::arange(kept, at::kLong) + (start + shift)).clamp_max(last)));
     part(outInputIds, kept, 1).fill_(newest[r]);
     part(outInputIds, kept + 1, room - 1).fill_(parallelDraftingTokenId);
     part(outInputIds, kept + room, refused).fill_(paddingTokenId);
