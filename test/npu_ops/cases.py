@@ -264,6 +264,7 @@ CASES = {
     "npu_scatter_pa_kv_cache": [
         lambda d: _call(randn(3, 2, 16, dtype=d), randn(3, 2, 16, dtype=d), randn(4, 2, 5, 16, dtype=d), randn(4, 2, 5, 16, dtype=d),
                         torch.tensor([7, -1, 12], dtype=torch.int32)),
+        lambda d: _call(_int8(3, 2, 64), _int8(3, 2, 32), _int8(4, 2, 2, 5, 32), _int8(4, 2, 1, 5, 32), torch.tensor([7, -1, 12], dtype=torch.int32)),
         lambda d: _call(randn(3, 2, 8, dtype=d), randn(3, 2, 6, dtype=d), randn(4, 5, 2, 8, dtype=d), randn(4, 5, 2, 6, dtype=d),
                         torch.tensor([7, 0, 12], dtype=torch.int32), cache_mode="Norm")],
     "npu_moe_gating_top_k_softmax_v2": [
