@@ -161,15 +161,15 @@ def close(actual, expected, tolerance=1e-5):
                                rtol=tolerance, atol=tolerance)
 
 
-INT4 = torch.arange(0, 32, 4)
+NIBBLES = torch.arange(0, 32, 4)
 
 
 def int4_of(packed):
     """The numbers of int4 that lie eight in an int32."""
-    nibbles = packed.long().unsqueeze(-1) >> INT4 & 15
+    nibbles = packed.long().unsqueeze(-1) >> NIBBLES & 15
     return torch.where(nibbles > 7, nibbles - 16, nibbles).flatten(-2)
 
 
 def packed(numbers):
-    words = ((numbers.long() & 15).unflatten(-1, (-1, 8)) << INT4).sum(-1)
+    words = ((numbers.long() & 15).unflatten(-1, (-1, 8)) << NIBBLES).sum(-1)
     return torch.where(words >= 2**31, words - 2**32, words).int()
