@@ -5,6 +5,10 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/TensorFactories.h>
 #include <ATen/Functions.h>
+#include <ATen/ops/arange_native.h>
+#include <ATen/ops/eye_native.h>
+#include <ATen/ops/linspace_native.h>
+#include <ATen/ops/randperm_native.h>
 
 #include "core/device.h"
 #include "generated/torch_npu_native_functions.h"
@@ -104,6 +108,50 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
   at::Tensor result = make_strided(size, stride, c10::dtype_or_default(dtype));
   fill_if_deterministic(result);
   return result;
+}
+
+// Programs for the published torch_npu ask for pinned memory of an NPU's tensors (vLLM's drafts do), which has no meaning; there
+// these ignore it, while the others refuse it as PyTorch does for other devices.
+at::Tensor zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool>) {
+  return native::empty_memory_format(size, dtype, layout, device, false, std::nullopt).zero_();
+}
+at::Tensor ones(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                std::optional<at::Device> device, std::optional<bool>) {
+  return native::empty_memory_format(size, dtype, layout, device, false, std::nullopt).fill_(1);
+}
+at::Tensor arange(const at::Scalar& end, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                  std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::arange(end, dtype, layout, device, false);
+}
+at::Tensor arange_start(const at::Scalar& start, const at::Scalar& end, std::optional<at::ScalarType> dtype,
+                        std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::arange(start, end, dtype, layout, device, false);
+}
+at::Tensor arange_start_step(const at::Scalar& start, const at::Scalar& end, const at::Scalar& step,
+                             std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                             std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::arange(start, end, step, dtype, layout, device, false);
+}
+at::Tensor eye(int64_t n, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout, std::optional<at::Device> device,
+               std::optional<bool>) {
+  return at::native::eye(n, dtype, layout, device, false);
+}
+at::Tensor eye_m(int64_t n, int64_t m, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                 std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::eye(n, m, dtype, layout, device, false);
+}
+at::Tensor linspace(const at::Scalar& start, const at::Scalar& end, int64_t steps, std::optional<at::ScalarType> dtype,
+                    std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::linspace(start, end, steps, dtype, layout, device, false);
+}
+at::Tensor randperm(int64_t n, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
+                    std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::randperm(n, dtype, layout, device, false);
+}
+at::Tensor randperm_generator(int64_t n, std::optional<at::Generator> generator, std::optional<at::ScalarType> dtype,
+                              std::optional<at::Layout> layout, std::optional<at::Device> device, std::optional<bool>) {
+  return at::native::randperm(n, std::move(generator), dtype, layout, device, false);
 }
 
 // A zero that has no memory, which autograd uses for gradients that are not there.

@@ -343,6 +343,26 @@ def test_pinned_memory():
     assert torch.npu.host_memory_stats()["allocated_bytes.current"] < stats["allocated_bytes.current"]
 
 
+def test_pinned_memory_of_tensors_of_an_npu():
+    """The published package ignores it in some functions (vLLM's drafts are made so), and refuses it in the others."""
+    pinned = {"device": "npu", "pin_memory": True}
+    made = [torch.zeros(2, 3, dtype=torch.int32, **pinned), torch.ones(3, **pinned), torch.arange(5, **pinned),
+            torch.arange(1, 5, **pinned), torch.arange(1.0, 5, 0.5, **pinned), torch.eye(3, **pinned), torch.eye(2, 3, **pinned),
+            torch.linspace(0, 1, 5, **pinned)]
+    wanted = [torch.zeros(2, 3, dtype=torch.int32), torch.ones(3), torch.arange(5), torch.arange(1, 5), torch.arange(1.0, 5, 0.5),
+              torch.eye(3), torch.eye(2, 3), torch.linspace(0, 1, 5)]
+    for a, b in zip(made, wanted):
+        torch.testing.assert_close(a.cpu(), b, rtol=1e-6, atol=0)
+        assert a.device.type == "npu" and not a.is_pinned()
+    for generator in (None, torch.Generator("npu")):
+        assert torch.randperm(7, generator=generator, **pinned).cpu().sort().values.equal(torch.arange(7))
+    for refused in (lambda: torch.empty(3, **pinned), lambda: torch.full((3,), 1.0, **pinned), lambda: torch.rand(3, **pinned),
+                    lambda: torch.zeros(3, device="npu").new_zeros(3, pin_memory=True)):
+        with pytest.raises(RuntimeError, match="Only dense CPU tensors can be pinned"):
+            refused()
+    assert torch.zeros(3, pin_memory=True).is_pinned()
+
+
 def test_pinned_memory_is_not_reused_under_a_copy():
     source = torch.full((1 << 20,), 7.0).pin_memory()
     target = torch.empty(1 << 20, device="npu")

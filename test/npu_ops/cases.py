@@ -264,6 +264,7 @@ CASES = {
     "npu_scatter_pa_kv_cache": [
         lambda d: _call(randn(3, 2, 16, dtype=d), randn(3, 2, 16, dtype=d), randn(4, 2, 5, 16, dtype=d), randn(4, 2, 5, 16, dtype=d),
                         torch.tensor([7, -1, 12], dtype=torch.int32)),
+        lambda d: _call(_int8(3, 2, 64), _int8(3, 2, 32), _int8(4, 2, 2, 5, 32), _int8(4, 2, 1, 5, 32), torch.tensor([7, -1, 12], dtype=torch.int32)),
         lambda d: _call(randn(3, 2, 8, dtype=d), randn(3, 2, 6, dtype=d), randn(4, 5, 2, 8, dtype=d), randn(4, 5, 2, 6, dtype=d),
                         torch.tensor([7, 0, 12], dtype=torch.int32), cache_mode="Norm")],
     "npu_moe_gating_top_k_softmax_v2": [
@@ -483,8 +484,12 @@ CASES = {
     "npu_quant_max": [lambda d: _call(randn(3, 16, dtype=d), torch.tensor([20.0])),
                       lambda d: _call(randn(5, 16, dtype=d), torch.tensor([20.0, 9.0]), dst_dtype=24, group_list=torch.tensor([2, 5]))],
     "npu_grouped_matmul_swiglu_quant": [
-        lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 5]), torch.rand(2, 12) / 50, torch.rand(6))],
+        lambda d: _call(_int8(6, 8), _int8(2, 8, 12), torch.tensor([2, 5]), torch.rand(2, 12) / 50, torch.rand(6)),
+        lambda d: _call(_int8(6, 8), torch.stack([_packed(8, 16), _packed(8, 16)]), torch.tensor([2, 5]), torch.rand(2, 2, 16) / 50, torch.rand(6),
+                        bias=randn(2, 16))],
     "npu_grouped_matmul_swiglu_quant_v2": [
+        lambda d: _call(_int8(6, 8), [_packed(8, 16), _packed(8, 16)], [torch.rand(16) / 50, torch.rand(16) / 50], torch.rand(6),
+                        torch.tensor([2, 6]), weight_assist_matrix=[randn(16), randn(16)]),
         lambda d: _call(_int8(6, 8), [_int8(2, 8, 12)], [torch.rand(2, 12) / 50], torch.rand(6), torch.tensor([2, 3]), group_list_type=1),
         lambda d: _call(_int8(6, 8), [_int8(8, 12), _int8(8, 12)], [torch.rand(12) / 50, torch.rand(12) / 50], torch.rand(6),
                         torch.tensor([2, 6]), smooth_scale=torch.rand(2)),

@@ -16,6 +16,8 @@ sys.path.insert(0, str(ROOT / "third_party" / "cann"))
 from gen_aclnn import parse  # noqa: E402
 
 OPS = {op.name: op for op in parse(ROOT / "third_party" / "cann" / "aclnn_ops.txt")}
+VENDOR_OPS = {op.name: op for op in parse(ROOT / "third_party" / "softcann" / "src" / "op" / "vendor_ops.txt")}
+CALLED = {**OPS, **VENDOR_OPS}
 ACL_TYPES = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6,
              torch.uint32: 8, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
              torch.bfloat16: 27, torch.float8_e5m2: 35, torch.float8_e4m3fn: 36, torch.float8_e8m0fnu: 37}
@@ -129,13 +131,13 @@ class Client:
 
     def named(self, name, /, **values):
         """The operator with arguments by name; those not given are null, 0 or false."""
-        params = {p.name: p.kind for p in OPS[name].params}
+        params = {p.name: p.kind for p in CALLED[name].params}
         assert values.keys() <= params.keys(), f"{name} takes {list(params)}, not {values.keys() - params.keys()}"
         return self(name, *(values[p] if p in values else ABSENT.get(kind.rstrip("!"), None) for p, kind in params.items()))
 
     def __call__(self, name, *values, phase1="GetWorkspaceSize"):
         """Runs the operator; results appear in the tensors given. Returns the outputs' view shapes afterwards."""
-        op = OPS[name]
+        op = CALLED[name]
         assert len(values) == len(op.params), f"{name} takes {[p.name for p in op.params]}"
         arguments = [self.argument(p.kind, v) for p, v in zip(op.params, values)]
         size, executor = ctypes.c_uint64(), ctypes.c_void_p()
@@ -157,3 +159,17 @@ def close(actual, expected, tolerance=1e-5):
     torch.testing.assert_close(actual.float() if actual.is_floating_point() else actual,
                                expected.float() if expected.is_floating_point() else expected,
                                rtol=tolerance, atol=tolerance)
+
+
+NIBBLES = torch.arange(0, 32, 4)
+
+
+def int4_of(packed):
+    """The numbers of int4 that lie eight in an int32."""
+    nibbles = packed.long().unsqueeze(-1) >> NIBBLES & 15
+    return torch.where(nibbles > 7, nibbles - 16, nibbles).flatten(-2)
+
+
+def packed(numbers):
+    words = ((numbers.long() & 15).unflatten(-1, (-1, 8)) << NIBBLES).sum(-1)
+    return torch.where(words >= 2**31, words - 2**32, words).int()

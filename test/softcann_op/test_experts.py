@@ -2,7 +2,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_client import close
+from nn_client import close, packed
 
 from torch_npu._cpu_ops import moe, quant_experts, routing_map
 
@@ -222,6 +222,43 @@ def test_grouped_products_through_swiglu(call, name):
     wanted = quant_experts.npu_grouped_matmul_swiglu_quant_v2(x, [weight], [weight_scale], x_scale, ends, smooth_scale=smooth)
     close(scales, wanted[1], 1e-4)
     assert (out.int() - wanted[0].int()).abs().max() <= 1
+
+
+def int4():
+    """Rows of int8, weights of int4 with scales for two parts of their rows, and the correction made with them."""
+    x, weight = int8(9, 32), torch.randint(-8, 8, (3, 32, 16))
+    scale, x_scale = torch.rand(3, 2, 16) / 50, torch.rand(9)
+    stored = (scale.view(torch.int32) & ~0x1FFF).view(torch.float32)  # what the matrix unit keeps of a scale
+    value = weight * stored.repeat_interleave(16, 1)
+    return x, weight, stored.view(torch.int32).long(), x_scale, value, 8 * value.sum(1)
+
+
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2", "aclnnGroupedMatmulSwigluQuantWeightNZ"])
+def test_grouped_products_of_int4_weights(call, name):
+    x, weight, scale, x_scale, value, correction = int4()
+    out, scales = torch.empty(9, 8, dtype=torch.int8), torch.empty(9)
+    more = dict(xScale=x_scale, groupList=torch.tensor([3, 3, 7]), output=out, outputScale=scales)
+    if name.endswith("NZ"):
+        call.named(name, x=x, weight=packed(weight), weightScale=scale, bias=correction, **more)
+    else:
+        call.named(name, x=x, weight=[packed(weight)], weightScale=[scale], weightAssistMatrix=[correction], dequantMode=1, **more)
+    wanted = torch.cat([x[a:b].float() @ value[g] for a, b, g in ((0, 3, 0), (3, 7, 2))]) * x_scale[:7].unsqueeze(1)
+    wanted = F.silu(wanted[:, :8]) * wanted[:, 8:]
+    close(scales[:7], wanted.abs().amax(1) / 127, 1e-4)
+    assert (out[:7] - (wanted / scales[:7].unsqueeze(1))).abs().max() < 0.51 and not out[7:].any()
+    twin = quant_experts.npu_grouped_matmul_swiglu_quant(x, packed(weight), more["groupList"], scale, x_scale, bias=correction)
+    close(twin[1], scales, 1e-4)
+    assert (twin[0].int() - out.int()).abs().max() <= 1
+
+
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz"])
+def test_grouped_int4_weights_and_their_correction(call, name):
+    x, weight, scale, x_scale, value, correction = int4()
+    out = torch.empty(9, 16).bfloat16()
+    call.named(name, x=[x], weight=[packed(weight)], biasOptional=[correction], scaleOptional=[scale], perTokenScaleOptional=[x_scale],
+               groupListOptional=torch.tensor([3, 1, 5]), splitItem=2, groupType=0, groupListType=1, out=[out])
+    wanted = torch.cat([x[a:b].float() @ value[g] for g, (a, b) in enumerate(((0, 3), (3, 4), (4, 9)))]) * x_scale.unsqueeze(1)
+    close(out, wanted, 1e-2)
 
 
 @pytest.mark.parametrize("name", ["aclnnGroupedMatmulFinalizeRoutingV2", "aclnnGroupedMatmulFinalizeRoutingV3",

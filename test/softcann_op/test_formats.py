@@ -3,7 +3,7 @@ import ctypes
 
 import pytest
 import torch
-from nn_client import Client
+from nn_client import ACL_TYPES, Client
 
 ND, FRACTAL_NZ = 2, 29
 
@@ -11,9 +11,9 @@ ND, FRACTAL_NZ = 2, 29
 class Formatted:
     """Memory of `physical` sizes that stands for a tensor of `sizes` in `format`."""
 
-    def __init__(self, sizes, physical, format):
-        self.sizes, self.physical, self.format = sizes, physical, format
-        self.memory = torch.full(physical, -1.0)
+    def __init__(self, sizes, physical, format, acl_type=0, memory=None):
+        self.sizes, self.physical, self.format, self.acl_type = sizes, physical, format, acl_type
+        self.memory = torch.full(physical, -1.0) if memory is None else memory
 
 
 class FormatClient(Client):
@@ -26,7 +26,7 @@ class FormatClient(Client):
 
         strides = torch.empty(value.sizes, device="meta").stride()
         return ctypes.c_void_p(self.lib.aclCreateTensor(
-            longs(value.sizes), ctypes.c_uint64(len(value.sizes)), 0, longs(strides), ctypes.c_int64(0), value.format,
+            longs(value.sizes), ctypes.c_uint64(len(value.sizes)), value.acl_type, longs(strides), ctypes.c_int64(0), value.format,
             longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.memory.data_ptr())))
 
 
@@ -67,6 +67,20 @@ def test_storage_of_another_size_is_an_error(formats):
     made = Formatted((20, 18), (3, 2, 16, 16), FRACTAL_NZ)
     with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 1536"):
         formats("aclnnNpuFormatCast", torch.zeros(20, 18), made)
+
+
+def test_int4_that_came_to_their_format_as_bytes(formats):
+    """Weights [2, k, n] of int4, eight in an int32, whose storage is described as the bytes they were."""
+    x, words = torch.randint(-128, 128, (5, 32), dtype=torch.int8), torch.randint(-2**31, 2**31, (2, 32, 8), dtype=torch.int32)
+    blocks = words.view(torch.int8).view(2, 2, 16, 1, 32).permute(0, 3, 1, 2, 4).contiguous()
+    made = Formatted((2, 32, 8), tuple(blocks.shape), FRACTAL_NZ, ACL_TYPES[torch.int32], blocks)
+    more = dict(x=x, weightScale=torch.rand(2, 64) / 50, xScale=torch.rand(5), groupList=torch.tensor([2, 5]), bias=torch.randn(2, 64))
+    results = []
+    for weight in (words, made):
+        out, scales = torch.empty(5, 32, dtype=torch.int8), torch.empty(5)
+        formats.named("aclnnGroupedMatmulSwigluQuantWeightNZ", weight=weight, output=out, outputScale=scales, **more)
+        results.append((out, scales))
+    assert results[0][0].any() and all(torch.equal(a, b) for a, b in zip(*results))
 
 
 def test_weights_of_products(formats):

@@ -2,11 +2,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_client import close
+from nn_client import close, int4_of, packed
 
 from torch_npu._cpu_ops import quant as scales, quant_product as twin
-
-INT4 = torch.arange(0, 32, 4)
 
 
 def rms_norm(x, gamma, beta=None, epsilon=1e-6):
@@ -21,17 +19,6 @@ def int8(value):
 def by_row(value, limit=127):
     scale = value.abs().amax(-1, keepdim=True) / limit
     return (value / scale).round(), scale.squeeze(-1)
-
-
-def int4_of(packed):
-    """The numbers of int4 that lie eight in an int32."""
-    nibbles = packed.long().unsqueeze(-1) >> INT4 & 15
-    return torch.where(nibbles > 7, nibbles - 16, nibbles).flatten(-2)
-
-
-def packed(numbers):
-    words = ((numbers.long() & 15).unflatten(-1, (-1, 8)) << INT4).sum(-1)
-    return torch.where(words >= 2**31, words - 2**32, words).int()
 
 
 def near(actual, expected, most=1):

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from torch_npu._cpu_ops._common import ends_of, groups_of, numbers_on, out_of_place, unsupported, wide
-from torch_npu._cpu_ops._int8 import as_int8, by_token, exact
+from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, unpacked
 
 # c10's numbers and CANN's.
 _FLOAT8 = {23: torch.float8_e5m2, 24: torch.float8_e4m3fn, 291: torch.float8_e5m2, 292: torch.float8_e4m3fn}
@@ -31,15 +31,45 @@ def _by_token_to_float8(value: Tensor, dtype: torch.dtype) -> Tuple[Tensor, Tens
     return torch.where(scale > 0, value / scale, 0.0).clamp(-limit, limit).to(dtype), scale.squeeze(-1).float()
 
 
-def _grouped(x: Tensor, weights: List[Tensor], scales: List[Tensor], x_scale: Tensor, ends: List[int]) -> Tensor:
+def _eight_by_four(x: Tensor, weight: Tensor, scale: Tensor, correction: Optional[Tensor]) -> Tensor:
+    """Rows of int8 by weights of int4 with scales for parts of their rows, [parts, n]. The matrix unit subtracts 8 from the rows,
+    which ``correction``, 8 times the sum of the scaled weights, makes up for."""
+    scales = numbers_of_scale(scale).reshape(-1, _columns(weight))
+    parts = len(scales)
+    rows = unpacked(x).double() - (0 if correction is None else 8)
+    products = [a @ b * s for a, b, s in zip(rows.chunk(parts, 1), unpacked(weight).double().chunk(parts, 0), scales)]
+    total = torch.stack(products).sum(0)
+    return (total if correction is None else total + correction).float()
+
+
+def _grouped(
+    x: Tensor,
+    weights: List[Tensor],
+    scales: List[Tensor],
+    x_scale: Tensor,
+    ends: List[int],
+    corrections: Optional[List[Tensor]] = None,
+) -> Tensor:
     """Products of groups of quantized rows, times the scales of the rows and of the columns; float32, 0 behind the last group."""
     out = torch.zeros(x.shape[0], _columns(weights[0]), device=x.device)
     start = 0
-    for weight, scale, end in zip(weights, scales, ends):
-        product = exact(x[start:end], weight).float()
-        out[start:end] = product * wide(scale).reshape(1, -1) * x_scale[start:end].reshape(-1, 1)
+    for i, (weight, scale, end) in enumerate(zip(weights, scales, ends)):
+        if weight.dtype == torch.int32:
+            product = _eight_by_four(x[start:end], weight, scale, corrections[i] if corrections else None)
+        else:
+            product = exact(x[start:end], weight).float() * wide(scale).reshape(1, -1)
+        out[start:end] = product * x_scale[start:end].reshape(-1, 1)
         start = end
     return out
+
+
+def _corrections(name: str, given: Optional[List[Tensor]], weight: Tensor) -> Optional[List[Tensor]]:
+    """One for each group, of one tensor [groups, n] or a list."""
+    if not given:
+        return None
+    if weight.dtype != torch.int32:
+        raise NotImplementedError(f"{name}: a correction is for weights of 4 bits, not for {weight.dtype}")
+    return list(given[0]) if len(given) == 1 and given[0].dim() > 1 else list(given)
 
 
 def _swiglu_by_token(y: Tensor, last: int) -> Tuple[Tensor, Tensor]:
@@ -61,20 +91,23 @@ def npu_grouped_matmul_swiglu_quant(
 ) -> Tuple[Tensor, Tensor, Tensor]:
     """Products of groups of int8 rows with a weight each, swiglu of their halves, and quantization by rows.
 
-    ``x``: [m, k]; ``weight``: int8 [groups, k, n]; ``group_list``: where the groups end; ``weight_scale`` [groups, n],
-    ``x_scale`` [m]. Returns (int8 [m, n / 2], float32 scales [m], a zero-dim 0). Raises NotImplementedError for bias and
-    offset.
+    ``x``: [m, k]; ``weight``: int8 [groups, k, n], or int4 packed in int32; ``group_list``: where the groups end;
+    ``weight_scale`` [groups, n], ``x_scale`` [m]. Of int4, ``weight_scale`` may have parts of k, [groups, parts, n], and ``bias``
+    [groups, n] is 8 times the sum over k of weights and scales: with it, 8 is subtracted from ``x``. Returns (int8 [m, n / 2],
+    float32 scales [m], a zero-dim 0). Raises NotImplementedError for offset.
     """
-    unsupported("npu_grouped_matmul_swiglu_quant", bias=bias, offset=offset)
+    name = "npu_grouped_matmul_swiglu_quant"
+    unsupported(name, offset=offset)
     none = x.new_zeros((), dtype=torch.float32)
     if x.device.type == "meta":
         return (
-            x.new_empty(x.shape[0], weight.shape[-1] // 2, dtype=torch.int8),
+            x.new_empty(x.shape[0], _columns(weight) // 2, dtype=torch.int8),
             x.new_empty(x.shape[0], dtype=torch.float32),
             none,
         )
     ends = ends_of(group_list, 0)
-    y = _grouped(x, list(weight), list(weight_scale), wide(x_scale), ends)
+    corrections = _corrections(name, None if bias is None else [bias], weight)
+    y = _grouped(x, list(weight), list(weight_scale), wide(x_scale), ends, corrections)
     return (*_swiglu_by_token(y, ends[-1]), none)
 
 
@@ -86,6 +119,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     group_list: Tensor,
     *,
     smooth_scale: Optional[Tensor] = None,
+    weight_assist_matrix: Optional[List[Tensor]] = None,
     quant_dtype: Optional[int] = 1,
     group_list_type: Optional[int] = 0,
     **given: Any,
@@ -95,10 +129,11 @@ def npu_grouped_matmul_swiglu_quant_v2(
 
     ``group_list_type`` 0: where the groups end, 1: how long they are. ``smooth_scale`` [groups] or [groups, n / 2] multiplies
     before the quantization. ``x`` and ``weight`` are int8, int4 packed in int32 (of x, of the weights, or both), or float8; the
-    result is int8, or with ``quant_dtype`` float8. Returns (it, float32 scales). Raises NotImplementedError for MX.
+    result is int8, or with ``quant_dtype`` float8. ``weight_assist_matrix``: its ``bias``. Returns (it, float32 scales).
+    Raises NotImplementedError for MX.
     """
     name = "npu_grouped_matmul_swiglu_quant_v2"
-    unsupported(name, "dequant_dtype", "tuning_config", "weight_scale_dtype", "x_scale_dtype", **given)
+    unsupported(name, "dequant_mode", "dequant_dtype", "tuning_config", "weight_scale_dtype", "x_scale_dtype", **given)
     if x.dtype not in _PRODUCTS or weight[0].dtype not in _PRODUCTS[x.dtype]:
         raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8, "
                                   "int32 (int4) and float8")
@@ -110,7 +145,7 @@ def npu_grouped_matmul_swiglu_quant_v2(
     if x.device.type == "meta":
         return x.new_empty(x.shape[0], _columns(weights[0]) // 2, dtype=made), x.new_empty(x.shape[0], dtype=torch.float32)
     ends = ends_of(group_list, group_list_type)
-    y = _grouped(x, weights, scales, wide(x_scale), ends)
+    y = _grouped(x, weights, scales, wide(x_scale), ends, _corrections(name, weight_assist_matrix, weights[0]))
     a, b = y.chunk(2, -1)
     value = F.silu(a) * b
     if smooth_scale is not None:

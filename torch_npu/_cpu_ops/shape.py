@@ -182,7 +182,7 @@ def npu_scatter_pa_kv_cache(key: Tensor, value: Tensor, key_cache: Tensor, value
     """Writes keys and values [tokens, heads, size] into the slots of paged caches, none where a slot is negative.
 
     ``cache_mode``: "Norm", caches of [blocks, block_size, heads, size], or "PA_NZ", [blocks, heads * size / 16, block_size, 16]
-    (32 instead of 16 for int8). Raises NotImplementedError for compression.
+    (32 instead of 16 for int8; heads may be a dimension of their own). Raises NotImplementedError for compression.
     """
     unsupported("npu_scatter_pa_kv_cache", compress_lens=compress_lens, compress_seq_offsets=compress_seq_offsets,
                 seq_lens=seq_lens)
@@ -197,8 +197,9 @@ def npu_scatter_pa_kv_cache(key: Tensor, value: Tensor, key_cache: Tensor, value
             block = cache.shape[1]
             cache[slots // block, slots % block] = rows.reshape(-1, *cache.shape[2:])[kept]
         else:
-            block = cache.shape[2]
-            cache[slots // block, :, slots % block] = rows.reshape(-1, cache.shape[1], cache.shape[3])[kept]
+            tiled = cache.view(cache.shape[0], -1, *cache.shape[3:]) if cache.dim() == 5 else cache
+            block = tiled.shape[2]
+            tiled[slots // block, :, slots % block] = rows.reshape(-1, tiled.shape[1], tiled.shape[3])[kept]
 
 
 def npu_gather_sparse_index(self: Tensor, index: Tensor) -> Tensor:

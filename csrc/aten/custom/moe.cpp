@@ -130,14 +130,13 @@ std::tuple<at::Tensor, at::Tensor> npu_grouped_matmul_swiglu_quant_v2(
     std::optional<int64_t> /*weight_scale_dtype*/, std::optional<int64_t> /*x_scale_dtype*/) {
   constexpr auto kName = "npu_grouped_matmul_swiglu_quant_v2";
   refusing(x, "npu_grouped_matmul_swiglu_quant_v2: bias is", {bias});
-  only_if(dequant_mode.value_or(0) == 0 && quant_mode.value_or(0) == 0 && !x_dtype && !weight_dtype,
-          "npu_grouped_matmul_swiglu_quant_v2: dequant_mode, quant_mode and dtypes by number are", x);
-  only_if(list(weight_assist_matrix).empty(), "npu_grouped_matmul_swiglu_quant_v2: weight_assist_matrix is", x);
+  only_if(quant_mode.value_or(0) == 0 && !x_dtype && !weight_dtype,
+          "npu_grouped_matmul_swiglu_quant_v2: quant_mode and dtypes by number are", x);
   const int64_t wanted = quant_dtype.value_or(0), columns = few_bit_columns(x, weight) / 2;
   auto out = empty_like_with(x, {x.size(0), columns}, wanted == 0 ? at::kChar : block_type(kName, wanted));
   auto scales = empty_like_with(x, {x.size(0)}, at::kFloat);
-  op::run(aclnnGroupedMatmulSwigluQuantV2, x, weight, weight_scale, at::TensorList(), bias, x_scale, smooth_scale, group_list,
-          dequant_mode.value_or(0), static_cast<int64_t>(op::acl_type(type_or(dequant_dtype, at::kFloat))),
+  op::run(aclnnGroupedMatmulSwigluQuantV2, x, weight, weight_scale, list(weight_assist_matrix), bias, x_scale, smooth_scale,
+          group_list, dequant_mode.value_or(0), static_cast<int64_t>(op::acl_type(type_or(dequant_dtype, at::kFloat))),
           quant_mode.value_or(0), group_list_type.value_or(0), tuning_config, out, scales);
   return {out, scales};
 }

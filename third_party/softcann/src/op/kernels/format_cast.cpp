@@ -117,6 +117,18 @@ at::Tensor blocks_of(const Stored& stored, const Layout& layout) {
   return in_bytes(stored.memory).as_strided(physical, strides, 0).permute(back);
 }
 
+// int4 of which eight are an int32 may have come to their storage format as bytes, two in each: the storage is described as
+// those.
+std::vector<int64_t> as_bytes(at::IntArrayRef sizes) {
+  std::vector<int64_t> result = sizes.vec();
+  result.back() *= 4;
+  return result;
+}
+bool blocks_are_of_bytes(const aclTensor& made, at::IntArrayRef sizes) {
+  if (made.format != ACL_FORMAT_FRACTAL_NZ || sizes.size() < 2) return false;
+  return c10::multiply_integers(matrix_layout(as_bytes(sizes), 32).padded) == made.capacity;
+}
+
 void from_base(const at::Tensor& base, const at::Tensor& target) {
   const aclTensor& made = *descriptor_of(target);
   if (is_base_format(made.format)) return put(in_bytes(target), in_bytes(base));
@@ -152,6 +164,10 @@ at::Tensor in_base_format(const at::Tensor& argument) {
   const aclTensor& made = *described;
   if (is_base_format(made.format)) return argument;
   const bool turned = is_turned(argument);
+  if (made.type == ACL_INT32 && !turned && blocks_are_of_bytes(made, argument.sizes())) {
+    const Stored bytes{made.tensor.view(at::kChar), made.format, ACL_INT8, made.capacity};
+    return base_of(bytes, as_bytes(argument.sizes())).contiguous().view(at::kInt);
+  }
   at::Tensor base = base_of(stored_of(made), turned ? argument.mT().sizes() : argument.sizes());
   if (halved(argument)) base = base.view(argument.scalar_type());
   return turned ? base.mT() : base;

@@ -30,6 +30,23 @@ at::Tensor activated(const at::Tensor& x, int64_t type) {
 
 const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list[i]; }
 
+// Note [Eight bits by four]
+// Rows of int8 by weights of 4 bits, with a scale for each column or for each part of it, [parts, n]. The matrix unit takes the
+// rows as two halves of 4 bits, and moves the lower one by 8 to give it a sign; `correction`, made with the weights as 8 times
+// the sum of their columns, moves the product back. Without it the product is the plain one.
+at::Tensor eight_by_four(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale, const at::Tensor& correction) {
+  const at::Tensor rows = given(correction) ? unpacked(x) - 8 : unpacked(x), w = unpacked(weight);
+  if (!given(scale)) return given(correction) ? at::matmul(rows, w) + widened(correction) : at::matmul(rows, w);
+  const at::Tensor scales = scale_of(scale).reshape({-1, w.size(1)});
+  TORCH_CHECK(w.size(0) % scales.size(0) == 0, "grouped matmul: weights of ", w.size(0), " rows in ", scales.size(0), " parts");
+  const int64_t part = w.size(0) / scales.size(0);
+  at::Tensor sum = at::zeros({rows.size(0), w.size(1)}, at::kFloat);
+  for (int64_t i = 0; i < scales.size(0); ++i) {
+    sum.add_(at::matmul(rows.narrow(1, i * part, part), w.narrow(0, i * part, part)) * scales[i]);
+  }
+  return given(correction) ? sum + widened(correction).reshape({1, -1}) : sum;
+}
+
 // One group: a product, and what belongs to it.
 struct Group {
   at::TensorList weight, bias, scale, offset, antiquant_scale, antiquant_offset;
@@ -55,8 +72,12 @@ struct Group {
     if (const at::Tensor mx = mx_scale(i); mx.defined()) {
       return quantized_value({x, w, mx, {}, per_token, part(bias, i, 1)}, true);
     }
-    at::Tensor y = w.scalar_type() == at::kInt ? at::matmul(unpacked(x), unpacked(w)) : quantized_matmul(x, w);
     const at::Tensor b = part(bias, i, 1), s = part(scale, i, 1);
+    if (x.scalar_type() == at::kChar && w.scalar_type() == at::kInt) {
+      const at::Tensor y = eight_by_four(x, w, s, b);
+      return per_token.defined() ? y * widened(per_token).unsqueeze(-1) : y;
+    }
+    at::Tensor y = w.scalar_type() == at::kInt ? at::matmul(unpacked(x), unpacked(w)) : quantized_matmul(x, w);
     if (b.defined() && !at::isFloatingType(b.scalar_type())) y = y + widened(b);
     if (s.defined()) y = y * scale_of(s);
     if (per_token.defined()) y = y * widened(per_token).unsqueeze(-1);
@@ -187,11 +208,12 @@ OP(aclnnGroupedMatmulAddV2) {
 
 namespace {
 
-// int8 products of groups of rows times the scales of columns and rows, in float32; zero behind the last group. `weights` and
-// `scales` are one tensor for all groups, or one each.
+// int8 products of groups of rows times the scales of columns and rows, in float32; zero behind the last group. `weights`,
+// `scales` and `corrections`, see Note [Eight bits by four], are one tensor for all groups, or one each.
 struct QuantGroups {
   at::TensorList weights, scales;
   std::vector<int64_t> ends;
+  at::TensorList corrections = {};
 
   at::Tensor run(const at::Tensor& x, const at::Tensor& x_scale) const {
     TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
@@ -201,8 +223,9 @@ struct QuantGroups {
     int64_t start = 0;
     for (size_t i = 0; i < ends.size(); ++i) {
       const at::Tensor w = Group::part(weights, i, 2), rows = x.slice(0, start, ends[i]);
-      at::Tensor y = packed ? at::matmul(unpacked(rows), unpacked(w)) : quantized_matmul(rows, w);
-      if (!scales.empty()) y = y * scale_of(Group::part(scales, i, 1)).reshape({1, -1});
+      const at::Tensor scale = Group::part(scales, i, 1), correction = Group::part(corrections, i, 1);
+      at::Tensor y = packed ? eight_by_four(rows, w, scale, correction) : quantized_matmul(rows, w);
+      if (!packed && given(scale)) y = y * scale_of(scale).reshape({1, -1});
       if (given(x_scale)) y = y * widened(x_scale).reshape({-1, 1}).slice(0, start, ends[i]);
       out.slice(0, start, ends[i]).copy_(y);
       start = ends[i];
@@ -227,25 +250,39 @@ void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vecto
 
 }  // namespace
 
+namespace {
+
+bool packed_weights(at::TensorList weights) { return !weights.empty() && weights[0].scalar_type() == at::kInt; }
+void require_correctable(const char* name, at::TensorList weights, at::TensorList corrections) {
+  TORCH_CHECK(corrections.empty() || packed_weights(weights), name, ": a correction is for weights of 4 bits, not for ",
+              weights[0].scalar_type());
+}
+
+}  // namespace
+
 #define GROUPED_SWIGLU_QUANT(NAME)                                                                                     \
   OP(NAME) {                                                                                                           \
-    TORCH_CHECK(weightAssistMatrix.empty() && !given(bias), #NAME ": weightAssistMatrix and bias are not supported");  \
-    TORCH_CHECK(dequantMode == 0 && quantMode == 0, #NAME ": dequantMode ", dequantMode, " and quantMode ", quantMode, \
-                " are not supported, only 0");                                                                         \
+    TORCH_CHECK(!given(bias), #NAME ": bias is not supported");                                                        \
+    TORCH_CHECK(dequantMode == 0 || (dequantMode == 1 && packed_weights(weight)), #NAME ": dequantMode ", dequantMode, \
+                " is not supported, only 0, and 1 of weights of 4 bits");                                              \
+    TORCH_CHECK(quantMode == 0, #NAME ": quantMode ", quantMode, " is not supported, only 0");                         \
+    require_correctable(#NAME, weight, weightAssistMatrix);                                                            \
     const std::vector<at::Tensor> base = in_base_formats(weight);                                                      \
-    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType)};                                 \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType), weightAssistMatrix};             \
     swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale);                                 \
   }
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)
 // `weight` may be in FRACTAL_NZ.
-#define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                        \
-  OP(NAME) {                                                                                  \
-    TORCH_CHECK(!given(bias) && !given(offset), #NAME ": bias and offset are not supported"); \
-    const at::Tensor base = in_base_format(weight);                                           \
-    const QuantGroups groups{base, weightScale, group_ends(groupList, 0)};                    \
-    swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);                 \
-    if (given(outputOffset)) outputOffset.zero_();                                            \
+#define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                  \
+  OP(NAME) {                                                                            \
+    TORCH_CHECK(!given(offset), #NAME ": offset is not supported");                     \
+    const std::vector<at::Tensor> corrections(given(bias) ? 1 : 0, bias);               \
+    require_correctable(#NAME, weight, corrections);                                    \
+    const at::Tensor base = in_base_format(weight);                                     \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, 0), corrections}; \
+    swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);           \
+    if (given(outputOffset)) outputOffset.zero_();                                      \
   }
 GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuant)
 GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuantWeightNZ)

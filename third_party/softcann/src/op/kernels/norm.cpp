@@ -4,6 +4,8 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "vendor/vendor_ops.h"
+#include "vendor/vendor_params.h"
 
 using namespace softcann::op;
 
@@ -182,6 +184,14 @@ OP(aclnnAddRmsNorm) {
   put(xOut, sum);
   RmsNorm norm = rms_norm(sum, gamma, epsilon);
   put(yOut, norm.normal.mul_(widened(gamma)));
+  put(rstdOut, norm.rstd);
+}
+OP(aclnnAddRmsNormBias) {
+  const at::Tensor sum = x1 + x2;
+  put(xOut, sum);
+  RmsNorm norm = rms_norm(sum, gamma, epsilon);
+  norm.normal.mul_(widened(gamma));
+  put(yOut, given(betaOptional) ? norm.normal.add_(widened(betaOptional)) : norm.normal);
   put(rstdOut, norm.rstd);
 }
 OP(aclnnAddRmsNormCast) {

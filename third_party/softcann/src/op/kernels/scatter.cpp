@@ -100,8 +100,13 @@ void fill_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tenso
   const at::Tensor kept = (wanted >= 0).nonzero().view({-1});
   flat.index_copy_(0, wanted.index_select(0, kept), rows.view({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept));
 }
-// The layout of the cube unit: [blocks, heads * size / 16, block_size, 16], or 32 for int8.
-void fill_tiled_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& slots) {
+// The layout of the cube unit: [blocks, heads * size / 16, block_size, 16], or 32 for int8; heads may be a dimension of their
+// own.
+void fill_tiled_slots(const at::Tensor& given_cache, const at::Tensor& rows, const at::Tensor& slots) {
+  const at::Tensor cache = given_cache.dim() == 5
+                               ? given_cache.view({given_cache.size(0), -1, given_cache.size(3), given_cache.size(4)})
+                               : given_cache;
+  TORCH_CHECK(cache.dim() == 4, "paged cache: ", cache.dim(), " dimensions are not supported in the layout PA_NZ, only 4 and 5");
   const int64_t tiles = cache.size(1), block = cache.size(2), width = cache.size(3);
   const at::Tensor wanted = slots.to(at::kLong).view({-1});
   const at::Tensor kept = (wanted >= 0).nonzero().view({-1}), places = wanted.index_select(0, kept);
