@@ -222,6 +222,13 @@ def test_index(call):
     out = torch.empty(3, 6)
     call("aclnnIndexSelect", x, 0, rows, out)
     close(out, x[rows])
+    out, signed = torch.empty(5, 2, 2), torch.tensor([[-6, -1], [0, 5]])
+    call("aclnnGatherV2", x, 1, signed, out)  # negative ones count from the end
+    close(out, x[:, signed])
+    with pytest.raises(RuntimeError, match="507035.*out of"):
+        call("aclnnGatherV2", x, 1, signed - 1, out)
+    with pytest.raises(RuntimeError, match="507035.*out of"):
+        call("aclnnGatherV3", x, 1, signed, 0, 0, out)
     index = torch.randint(5, (2, 6))
     out = torch.empty(2, 6)
     call("aclnnGather", x, 0, index, out)
