@@ -3,7 +3,7 @@ import ctypes
 
 import pytest
 import torch
-from nn_client import Client
+from nn_client import ACL_TYPES, Client
 
 ND, FRACTAL_NZ = 2, 29
 
@@ -11,9 +11,10 @@ ND, FRACTAL_NZ = 2, 29
 class Formatted:
     """Memory of `physical` sizes that stands for a tensor of `sizes` in `format`."""
 
-    def __init__(self, sizes, physical, format):
+    def __init__(self, sizes, physical, format, dtype=torch.float32):
         self.sizes, self.physical, self.format = sizes, physical, format
-        self.memory = torch.full(physical, -1.0)
+        self.memory = torch.full(physical, -1, dtype=dtype)
+        self.address = self.memory.data_ptr()
 
 
 class FormatClient(Client):
@@ -26,8 +27,8 @@ class FormatClient(Client):
 
         strides = torch.empty(value.sizes, device="meta").stride()
         return ctypes.c_void_p(self.lib.aclCreateTensor(
-            longs(value.sizes), ctypes.c_uint64(len(value.sizes)), 0, longs(strides), ctypes.c_int64(0), value.format,
-            longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.memory.data_ptr())))
+            longs(value.sizes), ctypes.c_uint64(len(value.sizes)), ACL_TYPES[value.memory.dtype], longs(strides), ctypes.c_int64(0), value.format,
+            longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.address)))
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +68,33 @@ def test_storage_of_another_size_is_an_error(formats):
     made = Formatted((20, 18), (3, 2, 16, 16), FRACTAL_NZ)
     with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 1536"):
         formats("aclnnNpuFormatCast", torch.zeros(20, 18), made)
+
+
+def test_storage_described_with_the_sizes_of_the_base(formats):
+    """As many elements as the base has, in an allocation that holds the blocks."""
+    weight, a, out = torch.randn(20, 18), torch.randn(5, 20), torch.empty(5, 18)
+    made = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ)
+    formats("aclnnNpuFormatCast", weight, made)
+    device = ctypes.c_void_p()
+    assert formats.acl.aclrtMalloc(ctypes.byref(device), ctypes.c_size_t(4096), 0) == 0
+    formats.acl.aclrtMemcpy(device, ctypes.c_size_t(4096), ctypes.c_void_p(made.memory.data_ptr()), ctypes.c_size_t(4096), 1)
+    small = Formatted((20, 18), (360,), FRACTAL_NZ)
+    small.address = device.value
+    formats.named("aclnnMatmulWeightNz", self=a, mat2=small, out=out)
+    torch.testing.assert_close(out, a @ weight)
+    formats.acl.aclrtFree(device)
+    with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 360"):
+        formats.named("aclnnMatmulWeightNz", self=a, mat2=Formatted((20, 18), (360,), FRACTAL_NZ), out=out)
+
+
+def test_quantized_weights_of_products(formats):
+    a, weight = torch.randint(-9, 9, (5, 40), dtype=torch.int8), torch.randint(-9, 9, (40, 18), dtype=torch.int8)
+    made, scale, out = Formatted((40, 18), (1, 3, 16, 32), FRACTAL_NZ, torch.int8), torch.rand(18), torch.empty(5, 18).half()
+    formats("aclnnNpuFormatCast", weight, made)
+    for name in ("aclnnQuantMatmulV3", "aclnnQuantMatmulV4", "aclnnQuantMatmulV5"):
+        key = "x2Scale" if name[-1] == "5" else "scale"
+        formats.named(name, x1=a, x2=made, out=out, **{key: scale})
+        torch.testing.assert_close(out, ((a.float() @ weight.float()) * scale).half(), rtol=2e-3, atol=0)
 
 
 def test_weights_of_products(formats):

@@ -2,7 +2,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_client import close
+from nn_client import FLOAT4_E2M1, FourBits, close
 
 from torch_npu._cpu_ops import quant as scales, quant_product as twin
 
@@ -200,8 +200,12 @@ def test_kronecker_products_as_int4(call):
     arguments = dict(x=x, kroneckerP1=p1, kroneckerP2=p2, clipRatio=0.9, out=same, quantScale=steps)
     call.named("aclnnFlatQuantV3", **arguments)
     assert same.equal(out) and steps.equal(scales)
-    with pytest.raises(RuntimeError, match="161002.*groupList"):
-        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor([3]), **arguments)
+    for kind, groups in enumerate(([1, 2], [1, 1], [[5, 1], [3, 1]])):  # ends, sizes, numbers with sizes: two rows of the three
+        same.fill_(-1), steps.fill_(-1)
+        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor(groups), groupListType=kind, **arguments)
+        assert same[:2].equal(out[:2]) and steps[:2].equal(scales[:2]) and (same[2] == -1).all() and steps[2] == -1
+    with pytest.raises(RuntimeError, match="161002.*groupListType 3"):
+        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor([3]), groupListType=3, **arguments)
 
 
 def test_scatter(call):
@@ -271,6 +275,40 @@ def test_mx_products(call):
     close(turned, expected, 1e-4)
 
 
+def test_products_of_groups_of_int4(call):
+    """Scales of 256 rows of x2: of bits with the sums that clients add beforehand, and of numbers with offsets."""
+    k, n = 512, 16
+    a, b = torch.randint(-128, 128, (3, k), dtype=torch.int8), torch.randint(-8, 8, (k, n))
+    scale, rows, sums = torch.rand(2, n) / 100, torch.rand(3, 1), torch.randn(n)
+    bits, out = torch.empty(2 * n, dtype=torch.int64), torch.empty(3, n, dtype=torch.float16)
+    call.named("aclnnTransQuantParamV2", scale=scale.view(-1), out=bits)
+    kept = (scale.view(torch.int32) & -8192).view(torch.float32)  # the matrix unit drops 13 bits
+    call.named("aclnnQuantMatmulV5", x1=a, x2=packed(b), x1Scale=rows, x2Scale=bits.view(2, n), yOffset=sums, groupSize=256, out=out)
+    close(out, (a.float() @ (b * kept.repeat_interleave(256, 0)) + sums) * rows, 3e-3)
+    four, zeros, result = torch.randint(-8, 8, (3, k)), torch.randn(2, n).half(), torch.empty(3, n, dtype=torch.bfloat16)
+    call.named("aclnnQuantMatmulV5", x1=packed(four), x2=packed(b.t().contiguous()), x1Scale=rows, x2Scale=scale, x2Offset=zeros,
+               transposeX2=True, groupSize=256, out=result)
+    wanted = four.float() @ ((b - zeros.float().repeat_interleave(256, 0)) * scale.repeat_interleave(256, 0)) * rows
+    close(result, wanted, 1e-2)
+    with pytest.raises(RuntimeError, match="161002.*yOffset is not supported"):
+        call.named("aclnnQuantMatmulV5", x1=a, x2=a.t().contiguous(), x2Scale=torch.rand(3), yOffset=torch.rand(3), out=torch.empty(3, 3))
+
+
+def test_float8_times_float4_with_a_scale_of_the_result(call):
+    x1, b = torch.randn(3, 64).to(torch.float8_e4m3fn), torch.randint(0, 256, (8, 32), dtype=torch.uint8)
+    scale, steps, out = torch.rand(8, 2).bfloat16(), torch.rand(1, 8), torch.empty(3, 8, dtype=torch.bfloat16)
+    bits = torch.empty(1, 8, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV2", scale=steps, out=bits)
+    kept = (steps.view(torch.int32) & -8192).view(torch.float32)
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=FourBits(b, FLOAT4_E2M1), x2Scale=scale, yScale=bits, transposeX2=True, groupSize=32, out=out)
+    level = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    level = torch.cat([level, -level])
+    numbers = torch.stack([level[(b & 15).long()], level[(b >> 4).long()]], -1).flatten(-2)
+    close(out, x1.float() @ (numbers * scale.float().repeat_interleave(32, 1)).t() * kept, 1e-2)
+    with pytest.raises(RuntimeError, match="161002.*yScale is not supported"):
+        call.named("aclnnQuantMatmulV5", x1=x1, x2=x1.t().contiguous(), x2Scale=torch.rand(3), yScale=bits[:, :3], out=out[:, :3])
+
+
 def test_groups_added(call):
     x1, x2 = torch.randn(6, 10).to(torch.float8_e5m2), torch.randn(10, 4).to(torch.float8_e5m2)
     s1, s2, sums, start = torch.rand(2), torch.rand(2), torch.randn(2, 6, 4), None
@@ -328,9 +366,28 @@ def test_transposing_products(call):
         call.named(name, x1=x1, x2=x2, x1Scale=s1, x2Scale=s2, dtype=1, permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
                    batchSplitFactor=1, out=out)
         close(out, expected, 3e-3)
+    with pytest.raises(RuntimeError, match="161002.*groupSize 32"):
+        call.named("aclnnTransposeQuantBatchMatMul", x1=x1, x2=x2, x1Scale=s1, x2Scale=s2, groupSize=32, permX1=[1, 0, 2],
+                   permX2=[0, 1, 2], permY=[1, 0, 2], out=out)
     call.named("aclnnTransposeBatchMatMulWeightNz", x1=x1.half(), x2=x2.half(), permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
                batchSplitFactor=1, out=out)
     close(out, (x1.transpose(0, 1).float() @ x2.float()).transpose(0, 1), 3e-3)
+
+
+def test_transposing_products_of_mx_blocks(call):
+    x1, x2 = torch.randn(5, 3, 128).to(torch.float8_e4m3fn), torch.randn(3, 128, 8).to(torch.float8_e4m3fn)
+    s1, s2, out = torch.randint(-3, 4, (5, 3, 4)), torch.randint(-3, 4, (3, 4, 8)), torch.empty(5, 3, 8)
+    e1 = (s1 + 127).to(torch.uint8).view(5, 3, 2, 2).view(torch.float8_e8m0fnu)
+    e2 = (s2 + 127).to(torch.uint8).view(3, 2, 2, 8).transpose(2, 3).contiguous().view(torch.float8_e8m0fnu)
+    left, right = x1.float() * (2.0**s1).repeat_interleave(32, 2), x2.float() * (2.0**s2).repeat_interleave(32, 1)
+    expected = (left.transpose(0, 1) @ right).transpose(0, 1)
+    for name in ("aclnnTransposeQuantBatchMatMul", "aclnnTransposeQuantBatchMatMulWeightNz"):
+        call.named(name, x1=x1, x2=x2, x1Scale=e1, x2Scale=e2, permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2], groupSize=32,
+                   out=out.zero_())
+        close(out, expected, 1e-4)
+    turned = {"x2": x2.mT.contiguous(), "x2Scale": e2.transpose(1, 2).contiguous(), "permX2": [0, 2, 1]}
+    call.named("aclnnTransposeQuantBatchMatMul", x1=x1, x1Scale=e1, permX1=[1, 0, 2], permY=[1, 0, 2], groupSize=32, out=out.zero_(), **turned)
+    close(out, expected, 1e-4)
 
 
 def test_convolution(call):

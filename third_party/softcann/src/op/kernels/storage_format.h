@@ -19,6 +19,7 @@ struct Stored {
   aclFormat format;
   aclDataType type;
   int64_t capacity;
+  int64_t reach = 0;  // elements up to the end of its allocation, where that is known
 };
 // Its elements as a tensor of `sizes` in the base format, and the reverse.
 at::Tensor base_of(const Stored& stored, at::IntArrayRef sizes);
