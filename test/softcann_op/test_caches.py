@@ -109,8 +109,11 @@ def test_step_of_decoding(call):
     call.named("aclnnAdvanceStep", inputTokens=found[0], sampledTokenIds=sampled, inputPositions=found[1], seqLens=found[2],
                slotMapping=found[3], blockTables=tables, numSeqs=4, numQueries=3, blockSize=4)
     kv_cache.npu_advance_step_flashattn(expected[0], sampled, *expected[1:], tables, 4, 3, 4)
-    for actual, value in zip(found, expected):
-        assert torch.equal(actual, value)
+    columns = [t.view(4, 1) for t in state()]
+    call.named("aclnnAdvanceStep", inputTokens=columns[0], sampledTokenIds=sampled, inputPositions=columns[1], seqLens=columns[2],
+               slotMapping=columns[3], blockTables=tables, numSeqs=4, numQueries=3, blockSize=4)
+    for actual, same, value in zip(found, columns, expected):
+        assert torch.equal(actual, value) and torch.equal(same.view(-1), value)
     assert found[3].tolist() == [5, 3, 32, 0]
 
 

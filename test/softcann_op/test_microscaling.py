@@ -36,6 +36,20 @@ def test_blocks(call, axis, shape, dtype, alg, largest):
     close(back, twin.npu_anti_mx_quant(wanted[0], wanted[1], axis=axis, dst_type=6, src_type=FORMATS[dtype]))
 
 
+def test_blocks_whose_greatest_number_counts_as_more(call):
+    x = torch.randn(4, 64) * torch.tensor([[0.01], [0.1], [1.0], [0.0]])
+    out, found = torch.empty(4, 64).to(torch.float8_e4m3fn), scales(4, 1, 2)
+    given = dict(x=x, axis=-1, roundModeOptional="rint", blocksize=32, yOut=out, mxscaleOut=found)
+    call.named("aclnnDynamicMxQuantV3", scaleAlg=1, maxLowBound=0.5, **given)
+    top = x.view(4, 2, 32).abs().amax(2).clamp_min(0.5)
+    exponent = torch.ceil(torch.log2(top / 448))
+    same(found, (exponent + 127).to(torch.uint8).view(4, 1, 2))
+    same(out, (x.view(4, 2, 32) * 2.0**-exponent.unsqueeze(2)).view(4, 64).to(torch.float8_e4m3fn))
+    for bound, algorithm in ((0.5, 0), (-1.0, 1)):
+        with pytest.raises(RuntimeError, match="161002.*maxLowBound"):
+            call.named("aclnnDynamicMxQuantV3", scaleAlg=algorithm, maxLowBound=bound, **given)
+
+
 @pytest.mark.parametrize("name", ["aclnnDynamicMxQuantWithDualAxis", "aclnnDynamicMxQuantWithDualAxisV2"])
 def test_both_axes(call, name):
     x = torch.randn(70, 64).half()

@@ -198,12 +198,12 @@ at::Tensor slot_of(const at::Tensor& position, const at::Tensor& tables, int64_t
 
 void advance_one(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions, const at::Tensor& lengths,
                  const at::Tensor& slots, const at::Tensor& tables, int64_t queries, int64_t page_rows) {
-  const auto first = [&](const at::Tensor& t) { return t.slice(0, 0, queries); };
+  const auto first = [&](const at::Tensor& t) { return t.view({-1}).slice(0, 0, queries); };
   const at::Tensor position = first(lengths).to(at::kLong);
   put(first(tokens), first(sampled.reshape({-1})));
   put(first(positions), position);
   put(first(lengths), position + 1);
-  put(first(slots), slot_of(position, first(tables), page_rows));
+  put(first(slots), slot_of(position, tables.slice(0, 0, queries), page_rows));
 }
 
 }  // namespace

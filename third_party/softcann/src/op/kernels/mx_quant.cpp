@@ -44,8 +44,10 @@ struct Scaling {
   double largest;
   std::string_view mode;
   int64_t block = block_size;
+  double least = 0;  // of algorithm 1: a block's greatest number counts as this much
 
-  at::Tensor exponents(const at::Tensor& top, const at::Tensor& out) const {
+  at::Tensor exponents(const at::Tensor& greatest, const at::Tensor& out) const {
+    const at::Tensor top = least > 0 ? greatest.clamp_min(least) : greatest;
     TORCH_CHECK(algorithm >= 0 && algorithm <= 2, "MX quantization: scaleAlg ", algorithm, " is not one of 0, 1, 2");
     TORCH_CHECK(halved(out) || mode.empty() || mode == "rint", "MX quantization to float8: round mode '", mode,
                 "' is not supported, only rint");
@@ -103,8 +105,9 @@ void quantize_both(const at::Tensor& x, const Scaling& scaling, const at::Tensor
 OP(aclnnDynamicMxQuant) { quantize_blocks(x, axis, {scaleAlg, 0, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV2) { quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV3) {
-  TORCH_CHECK(maxLowBound == 0, "aclnnDynamicMxQuantV3: maxLowBound ", maxLowBound, " is not supported");
-  quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut);
+  TORCH_CHECK(maxLowBound == 0 || (maxLowBound > 0 && scaleAlg == 1), "aclnnDynamicMxQuantV3: maxLowBound ", maxLowBound,
+              " with scaleAlg ", scaleAlg, "; 0 is for all, positive numbers for scaleAlg 1");
+  quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize, maxLowBound}, yOut, mxscaleOut);
 }
 OP(aclnnDynamicMxQuantWithDualAxis) {
   quantize_both(x, {scaleAlg, 0, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
