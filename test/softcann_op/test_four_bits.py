@@ -168,3 +168,21 @@ def test_sizes_of_other_formats(call, shape, form, dtype, wanted):
     assert found[:count.value] == wanted and actual.value == form
     assert ask(descriptor, 3, -1, ctypes.byref(found), ctypes.byref(count), ctypes.byref(actual)) == 161002
     assert b"FRACTAL_NZ" in call.acl.aclGetRecentErrMsg()
+
+
+def test_weights_packed(call):
+    """A number in each int32 or float32 becomes one of four bits."""
+    weight = torch.randint(-8, 8, (3, 16), dtype=torch.int32)
+    words, pairs = torch.zeros(3, 2, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.uint8)
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=words)
+    shifts = torch.arange(0, 32, 4)
+    assert torch.equal(words.unsqueeze(-1) >> shifts & 15, (weight & 15).view(3, 2, 8).to(words.dtype))
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=FourBits(pairs, INT4))
+    assert torch.equal(torch.stack([pairs & 15, pairs >> 4], -1).flatten(1).int(), weight & 15)
+    level = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    call.named("aclnnConvertWeightToINT4Pack", weight=level.repeat(3, 1), weightInt4Pack=FourBits(pairs, FLOAT4_E2M1))
+    assert torch.equal(level[torch.stack([pairs & 15, pairs >> 4], -1).flatten(1).long()], level.repeat(3, 1))
+    with pytest.raises(RuntimeError, match="161002.*multiple of 8"):
+        call.named("aclnnConvertWeightToINT4Pack", weight=weight[:, :12], weightInt4Pack=words)
+    with pytest.raises(RuntimeError, match="161002.*float4_e2m1"):
+        call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=FourBits(pairs, FLOAT4_E2M1))

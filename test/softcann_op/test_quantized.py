@@ -521,3 +521,53 @@ def test_products_that_become_eight_bits(call):
     call.named("aclnnBatchMatmulQuant", x1=a, x2=b, quantParam=packed, bias=bias, transposeX2=True, out=out)
     kept = (packed & 0xFFFFE000).int().view(torch.float32)
     near(out, ((a.float() @ b.float().t() + bias.float()) * kept - 3).clamp(-128, 127).round())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_quantized_by_row(call, dtype):
+    x, gamma, beta, smooth = (torch.randn(*s).to(dtype) for s in ((4, 64), (64,), (64,), (64,)))
+    for more in ({}, {"betaOptional": beta}, {"betaOptional": beta, "smoothScalesOptional": smooth}):
+        out, scales = torch.empty(4, 64, dtype=torch.int8), torch.empty(4)
+        call.named("aclnnRmsNormDynamicQuant", x=x, gamma=gamma, epsilon=1e-6, dstType=2, yOut=out, scaleOut=scales, **more)
+        value = rms_norm(x, gamma, more.get("betaOptional"))
+        whole, steps = by_row(value * smooth.float() if "smoothScalesOptional" in more else value)
+        near(out, whole)
+        close(scales, steps, 1e-4)
+    with pytest.raises(RuntimeError, match="161002.*dstType 3"):
+        call.named("aclnnRmsNormDynamicQuant", x=x, gamma=gamma, epsilon=1e-6, dstType=3, yOut=out, scaleOut=scales)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_swiglu_of_groups_quantized(call, left):
+    """The first interface: groups by their ends; without a mode, by row."""
+    x, smooth, offsets = torch.randn(5, 32), torch.rand(2, 16) + 0.5, torch.randn(2, 16)
+    ends, out, scales = torch.tensor([2, 5], dtype=torch.int32), torch.empty(5, 16, dtype=torch.int8), torch.empty(5)
+    a, b = x.chunk(2, -1)
+    value = F.silu(a) * b if left else a * F.silu(b)
+    rows = torch.tensor([0, 0, 1, 1, 1])
+    given = dict(x=x, smoothScalesOptional=smooth, groupIndexOptional=ends, activateLeft=left, yOut=out, scaleOut=scales)
+    call.named("aclnnSwiGluQuant", **given)
+    whole, steps = by_row(value * smooth[rows])
+    near(out, whole)
+    close(scales, steps, 1e-4)
+    call.named("aclnnSwiGluQuant", offsetsOptional=offsets, quantModeOptional="static", **given)
+    near(out, int8(value * smooth[rows] + offsets[rows]))
+
+
+@pytest.mark.parametrize("rows", [8, 80])
+@pytest.mark.parametrize("turned", [False, True])
+def test_first_products_with_quantised_weights(call, rows, turned):
+    """Up to 64 rows by what the client computed beforehand, otherwise by its parts."""
+    x, weight, out = torch.randn(rows, 16).half(), torch.randint(-128, 128, (16, 8), dtype=torch.int8), torch.empty(rows, 8).half()
+    add, scale, bias = torch.randint(-9, 9, (8,)).half(), (torch.rand(8) / 50).half(), torch.randn(8)
+    bits = torch.empty(8, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV2", scale=scale.float() * 0.5, out=bits)
+    beforehand = (add.float() / 0.5 - 3).round().int()
+    given = dict(x1=x.t().contiguous() if turned else x, x2=weight.t().contiguous() if turned else weight, transposeX1=turned,
+                 transposeX2=turned, antiquantScale=0.5, antiquantOffset=3.0, bias=bias, out=out)
+    call.named("aclnnWeightQuantBatchMatmul", deqOffset=beforehand, deqScale=bits, addOffset=add, mulScale=scale,
+               diagonalMatrix=torch.eye(32, dtype=torch.int8), **given)
+    close(out, x.float() @ (((weight.float() - 3) * 0.5 + add.float()) * scale.float()) + bias, 5e-3)
+    if rows <= 64:
+        with pytest.raises(RuntimeError, match="161002.*deqOffset and deqScale are needed"):
+            call.named("aclnnWeightQuantBatchMatmul", addOffset=add, mulScale=scale, **given)

@@ -29,8 +29,9 @@ constexpr bool is_base_format(int format) {
 inline bool takes_formats(std::string_view op) {
   const bool weights = op.find("WeightNz") != op.npos || op.find("WeightNZ") != op.npos || op == "aclnnWeightQuantBatchMatmulNz";
   return weights || op == "aclnnNpuFormatCast" || op == "aclnnWeightQuantPreprocess" || op == "aclnnQuantMatmulV3" ||
-         op == "aclnnQuantMatmulV4" || op == "aclnnQuantMatmulV5" || op == "aclnnMm" || op == "aclnnMatmul" ||
-         op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight";
+         op == "aclnnQuantMatmulV4" || op == "aclnnQuantMatmulV5" || op == "aclnnMm" || op.substr(0, 14) == "aclnnMlaProlog" ||
+         op == "aclnnMatmul" || op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight" ||
+         op == "aclnnGroupedMatmulSwigluQuant" || op == "aclnnConvertWeightToINT4Pack";
 }
 
 }  // namespace softcann::op

@@ -255,6 +255,11 @@ void flat_quant(const at::Tensor& x, const at::Tensor& p1, const at::Tensor& p2,
 
 }  // namespace
 
+OP(aclnnRmsNormDynamicQuant) {
+  TORCH_CHECK(dstType == ACL_INT8, "aclnnRmsNormDynamicQuant: dstType ", dstType, " is not supported, only 2, int8");
+  const at::Tensor normal = rms_norm(widened(x), gamma, betaOptional, epsilon).normal;
+  quantize_rows(given(smoothScalesOptional) ? normal * widened(smoothScalesOptional) : normal, yOut, scaleOut);
+}
 OP(aclnnFlatQuant) { flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale); }
 OP(aclnnFlatQuantV2) {
   TORCH_CHECK(dstTypeMax == 0, "aclnnFlatQuantV2: dstTypeMax ", dstTypeMax, " is not supported");

@@ -78,11 +78,25 @@ struct Swiglu {
 
 }  // namespace
 
-OP(aclnnSwiGluQuantV2) {
-  const Swiglu swiglu{smoothScalesOptional, offsetsOptional,    groupIndexOptional,
-                      activateLeft,         groupListType == 0, quantModeOptional};
+namespace {
+
+void quantized_swiglu(const Swiglu& swiglu, const at::Tensor& x, const at::Tensor& out, const at::Tensor& scales) {
   const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
-  swiglu.quantize(rows, groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor(), yOut, scaleOut);
+  swiglu.quantize(rows, swiglu.group_index.defined() ? swiglu.groups(rows.size(0)) : at::Tensor(), out, scales);
+}
+std::string_view mode_or_dynamic(const char* mode) { return *mode ? mode : "dynamic"; }
+
+}  // namespace
+
+OP(aclnnSwiGluQuant) {
+  quantized_swiglu({smoothScalesOptional, offsetsOptional, groupIndexOptional, activateLeft, /*cumulative=*/true,
+                    mode_or_dynamic(quantModeOptional)},
+                   x, yOut, scaleOut);
+}
+OP(aclnnSwiGluQuantV2) {
+  quantized_swiglu({smoothScalesOptional, offsetsOptional, groupIndexOptional, activateLeft, groupListType == 0,
+                    mode_or_dynamic(quantModeOptional)},
+                   x, yOut, scaleOut);
 }
 
 namespace {
