@@ -75,16 +75,6 @@ Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
   return layout;
 }
 
-// Clients that allocate as many bytes as the format takes may still describe as many elements as the base has.
-Stored stored_of(const aclTensor& made) {
-  uintptr_t begin = 0;
-  size_t size = 0;
-  const auto address = reinterpret_cast<uintptr_t>(made.address);
-  const bool known = softcann::live_memory(made.address, 1, &begin, &size);
-  const int64_t reach = known ? static_cast<int64_t>(begin + size - address) / made.item : 0;
-  return {made.tensor, made.format, made.type, made.capacity, reach};
-}
-
 Layout layout_of(const Stored& stored, at::IntArrayRef sizes) {
   const int64_t c0 = stored.memory.itemsize() == 1 ? 32 : 16;
   switch (stored.format) {
@@ -97,7 +87,7 @@ Layout layout_of(const Stored& stored, at::IntArrayRef sizes) {
     case ACL_FRACTAL_Z_3D:
       return image_layout(sizes, c0, block_rows);
     case ACL_FORMAT_FRACTAL_NZ:
-      return matrix_layout(sizes, c0);
+      return matrix_layout(sizes, stored.columns ? stored.columns : c0);
     case ACL_FORMAT_FRACTAL_NZ_C0_16:
     case ACL_FORMAT_FRACTAL_NZ_C0_32: {
       const int64_t columns = stored.format == ACL_FORMAT_FRACTAL_NZ_C0_32 ? 32 : 16;
@@ -136,6 +126,22 @@ void from_base(const at::Tensor& base, const at::Tensor& target) {
 }  // namespace
 
 namespace softcann::op {
+
+// Clients that allocate as many bytes as the format takes may still describe as many elements as the base has. Those that
+// describe blocks say how wide these are, which is no more than 32 bytes.
+Stored stored_of(const aclTensor& made) {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  const auto address = reinterpret_cast<uintptr_t>(made.address);
+  const bool known = softcann::live_memory(made.address, 1, &begin, &size);
+  const int64_t reach = known ? static_cast<int64_t>(begin + size - address) / made.item : 0;
+  int64_t columns = 0;
+  if (made.format == ACL_FORMAT_FRACTAL_NZ && made.storage_rank == made.tensor.dim() + 2) {
+    const int64_t* block = made.storage_dims() + made.storage_rank - 2;
+    if (block[0] == block_rows && block[1] * made.item <= 32) columns = block[1];
+  }
+  return {made.tensor, made.format, made.type, made.capacity, reach, columns};
+}
 
 bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
 

@@ -13,20 +13,23 @@ using namespace softcann::op;
 // first.
 OP(aclnnConvertWeightToINT4Pack) {
   constexpr const char* name = "aclnnConvertWeightToINT4Pack";
-  const bool words = weightInt4Pack.scalar_type() == at::kInt, floating = weight.scalar_type() == at::kFloat;
+  const auto type = weightInt4Pack.scalar_type();
+  const bool floating = weight.scalar_type() == at::kFloat, words = type == (floating ? at::kFloat : at::kInt);
+  const auto nibbles = floating ? at::ScalarType::Float4_e2m1fn_x2 : at::ScalarType::Bits4x2;
   TORCH_CHECK(floating || weight.scalar_type() == at::kInt, name, ": weight is ", weight.scalar_type(), ", not int32 or float32");
-  TORCH_CHECK(words || (halved(weightInt4Pack) && (weightInt4Pack.scalar_type() == at::ScalarType::Bits4x2) == !floating), name,
-              ": int32 becomes int4 or int32, float32 becomes float4_e2m1 or float32, not ", weightInt4Pack.scalar_type());
-  TORCH_CHECK(!words || !floating, name, ": weight of float32 for a result of int32");
+  TORCH_CHECK(words || type == nibbles, name, ": int32 becomes int4 or int32, float32 becomes float4_e2m1 or float32, not ",
+              type);
   const int64_t each = words ? 8 : 2;
   TORCH_CHECK(weight.dim() >= 2 && weight.dim() <= 3 && weight.size(-1) % each == 0, name, ": weight ", weight.sizes(),
               " where two or three dimensions are expected, the last a multiple of ", each);
-  const aclTensor& made = *descriptor_of(weightInt4Pack);
-  if (is_base_format(made.format)) return put_quantized(weightInt4Pack, widened(weight));
-  TORCH_CHECK(!words, name, ": int32 in the storage format ", static_cast<int>(made.format), " is not supported; int4 is");
-  at::Tensor packed = at::empty(weightInt4Pack.sizes(), weightInt4Pack.options());
+  std::vector<int64_t> sizes = weight.sizes().vec();
+  sizes.back() /= 2;
+  const at::Tensor packed = at::empty(sizes, at::TensorOptions(nibbles));
   put_quantized(packed, widened(weight));
-  store({weightInt4Pack, made.format, made.type, made.capacity}, packed);
+  const at::Tensor result = packed.view(at::kByte).view(words ? type : at::kByte);
+  const aclTensor& made = *descriptor_of(weightInt4Pack);
+  if (is_base_format(made.format)) return put(words ? weightInt4Pack : weightInt4Pack.view(at::kByte), result);
+  store(stored_of(made), result);
 }
 
 // x2 in 8 bits: ((x2 - antiquantOffset) * antiquantScale + addOffset) * mulScale. For up to 64 rows of x1 the client has made of

@@ -323,7 +323,9 @@ QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequant)
 QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequantWeightNZ)
 
 at::Tensor softcann::op::WeightQuantProduct::value(const at::Tensor& x, const at::Tensor& weight) const {
-  at::Tensor w = unpacked(weight);
+  // Eight of float4_e2m1 lie in what is called a float32.
+  const bool words = weight.scalar_type() == at::kFloat;
+  at::Tensor w = unpacked(words ? weight.contiguous().view(at::kByte).view(at::ScalarType::Float4_e2m1fn_x2) : weight);
   const int64_t rows = w.size(0);
   const auto spread = [&](const at::Tensor& t) {
     return group_size > 0 ? widened(t).repeat_interleave(group_size, 0).slice(0, 0, rows) : widened(t);
