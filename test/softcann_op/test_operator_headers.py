@@ -64,6 +64,12 @@ def test_weights_are_brought_into_blocks(said):
     assert said["other"] == "161002"
 
 
+def test_filters_are_brought_into_blocks(said):
+    """Sixteen channels of sixteen filters for each place of a filter."""
+    assert said["elements of filters"] == "512, of two groups: 161002"
+    assert said["convolved"] == "21 32 2100 3200" and said["filters"] == "1 0 100 10"
+
+
 @pytest.mark.parametrize("operator, header", [
     ("aclnnAdd", "aclnn_add"), ("aclnnInplaceAdds", "aclnn_add"), ("aclnnInplaceLeakyRelu", "aclnn_leaky_relu"),
     ("aclnnInplaceAddRmsNorm", "aclnn_inplace_add_rms_norm"), ("aclnnUpsampleNearest2d", "aclnn_upsample_nearest_2d"),

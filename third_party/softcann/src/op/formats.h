@@ -33,7 +33,8 @@ inline bool takes_formats(std::string_view op) {
   return weights || op == "aclnnNpuFormatCast" || op == "aclnnWeightQuantPreprocess" || op == "aclnnQuantMatmulV3" ||
          op == "aclnnQuantMatmulV4" || op == "aclnnQuantMatmulV5" || op == "aclnnMm" || op.substr(0, 14) == "aclnnMlaProlog" ||
          op == "aclnnMatmul" || op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight" ||
-         op == "aclnnGroupedMatmulSwigluQuant" || op == "aclnnConvertWeightToINT4Pack";
+         op == "aclnnTransConvolutionWeight" || op == "aclnnConvolution" || op == "aclnnGroupedMatmulSwigluQuant" ||
+         op == "aclnnConvertWeightToINT4Pack";
 }
 
 }  // namespace softcann::op
