@@ -539,17 +539,21 @@ def test_norms_quantized_by_row(call, dtype):
 
 @pytest.mark.parametrize("left", [True, False])
 def test_swiglu_of_groups_quantized(call, left):
-    """The first interface: groups by their ends; without a mode, by row."""
+    """Groups by their ends; without a mode, by row, with the factors of the rows for scales: those behind the groups have 0."""
     x, smooth, offsets = torch.randn(5, 32), torch.rand(2, 16) + 0.5, torch.randn(2, 16)
     ends, out, scales = torch.tensor([2, 5], dtype=torch.int32), torch.empty(5, 16, dtype=torch.int8), torch.empty(5)
     a, b = x.chunk(2, -1)
     value = F.silu(a) * b if left else a * F.silu(b)
     rows = torch.tensor([0, 0, 1, 1, 1])
     given = dict(x=x, smoothScalesOptional=smooth, groupIndexOptional=ends, activateLeft=left, yOut=out, scaleOut=scales)
-    call.named("aclnnSwiGluQuant", **given)
     whole, steps = by_row(value * smooth[rows])
-    near(out, whole)
-    close(scales, steps, 1e-4)
+    for name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
+        call.named(name, **given)
+        near(out, whole)
+        close(scales, 1 / steps, 1e-4)
+    call.named("aclnnSwiGluQuant", **{**given, "groupIndexOptional": torch.tensor([2, 4], dtype=torch.int32)})
+    close(scales[:4], 1 / steps[:4], 1e-4)
+    assert scales[4] == 0 and not out[4].any()
     call.named("aclnnSwiGluQuant", offsetsOptional=offsets, quantModeOptional="static", **given)
     near(out, int8(value * smooth[rows] + offsets[rows]))
 
