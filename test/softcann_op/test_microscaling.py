@@ -258,6 +258,11 @@ def test_swiglu_of_groups_and_gradients_of_all_weights(call):
                **given)
     torch.testing.assert_close(dx, x.grad)
     torch.testing.assert_close(dweight, (grad * out).sum(1, keepdim=True))
+    edge = torch.tensor([[0.5, 0.25, 0.25, 0.25, 0.25, -0.5, 0.5, 0.25]])  # numbers at the limit have no gradient
+    by_edge = torch.empty(1, 8)
+    for name in ("aclnnSwigluGroupGrad", "aclnnSwigluGroupQuantGrad"):
+        call.named(name, gradY=torch.ones(1, 4), x=edge, clampLimit=0.5, gradXOut=by_edge)
+        assert by_edge.ne(0).tolist() == [[False, True, True, True, True, False, False, True]], name
     with pytest.raises(RuntimeError, match="161002.*weight and yOrigin go together"):
         call.named("aclnnSwigluGroupGrad", weightOptional=weight, gradXOut=dx, **given)
     with pytest.raises(RuntimeError, match="161002.*clampLimit -1"):

@@ -305,7 +305,8 @@ struct GroupSwiglu {
     const at::Tensor gate = within(a, -std::numeric_limits<double>::infinity()), other = within(b, -limit);
     const at::Tensor sigmoid = at::sigmoid(gate);
     at::Tensor by_gate = grad * other * (sigmoid + gate * sigmoid * (1 - sigmoid)), by_other = grad * gate * sigmoid;
-    if (limit > 0) by_gate = by_gate * (a <= limit), by_other = by_other * (b >= -limit).logical_and(b <= limit);
+    // Unlike torch's clamp, a number at the limit has no gradient.
+    if (limit > 0) by_gate = by_gate * (a < limit), by_other = by_other * (b > -limit).logical_and(b < limit);
     put(by_x, at::cat({by_gate, by_other}, -1));
   }
 };
