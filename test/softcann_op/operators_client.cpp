@@ -8,9 +8,11 @@
 #include "aclnn/aclnn_base.h"
 #include "aclnnop/aclnn_add.h"
 #include "aclnnop/aclnn_cat.h"
+#include "aclnnop/aclnn_convolution.h"
 #include "aclnnop/aclnn_matmul.h"
 #include "aclnnop/aclnn_max_pool.h"
 #include "aclnnop/aclnn_neg.h"
+#include "aclnnop/aclnn_trans_convolution_weight.h"
 #include "aclnnop/aclnn_trans_matmul_weight.h"
 #include "aclnnop/aclnn_trans_quant_param.h"
 #include "aclnnop/level2/aclnn_pow.h"
@@ -63,6 +65,36 @@ struct Tensor {
     CHECK(name(workspace, size, executor, stream));                            \
   } while (0)
 
+std::vector<uint16_t> half(std::vector<float> values) {
+  std::vector<uint16_t> bits;
+  for (const float value : values) bits.push_back(aclFloatToFloat16(value));
+  return bits;
+}
+
+// Two filters of one channel and two columns, in blocks before their convolution.
+void filters() {
+  const int64_t sizes[] = {2, 1, 1, 2};
+  uint64_t elements = 0;
+  aclIntArray* shape = aclCreateIntArray(sizes, 4);
+  CHECK(aclnnCalculateConvolutionWeightSize(shape, false, 1, ACL_FLOAT16, &elements));
+  std::printf("elements of filters: %d, of two groups: %d\n", static_cast<int>(elements),
+              aclnnCalculateConvolutionWeightSize(shape, false, 2, ACL_FLOAT16, &elements));
+  Tensor<uint16_t> plain({2, 1, 1, 2}, half({1, 10, 100, 1000}), ACL_FLOAT16), image({1, 1, 1, 3}, half({1, 2, 3}), ACL_FLOAT16);
+  Tensor<uint16_t> blocks({2, 1, 1, 2}, {}, ACL_FLOAT16, 512), out({1, 2, 1, 2}, {}, ACL_FLOAT16);
+  const int64_t ones[] = {1, 1}, none[] = {0, 0};
+  RUN(aclnnTransConvolutionWeight, plain.handle, false, 1, blocks.handle);
+  RUN(aclnnConvolution, image.handle, blocks.handle, nullptr, aclCreateIntArray(ones, 2), aclCreateIntArray(none, 2),
+      aclCreateIntArray(ones, 2), false, aclCreateIntArray(none, 2), 1, out.handle, int8_t{0});
+  std::vector<uint16_t> bits(512);
+  CHECK(aclrtSynchronizeStream(stream));
+  CHECK(aclrtMemcpy(bits.data(), 8, out.data, 8, ACL_MEMCPY_DEVICE_TO_HOST));
+  std::printf("convolved: %g %g %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]), aclFloat16ToFloat(bits[2]),
+              aclFloat16ToFloat(bits[3]));
+  CHECK(aclrtMemcpy(bits.data(), 1024, blocks.data, 1024, ACL_MEMCPY_DEVICE_TO_HOST));
+  std::printf("filters: %g %g %g %g\n", aclFloat16ToFloat(bits[0]), aclFloat16ToFloat(bits[1]), aclFloat16ToFloat(bits[16]),
+              aclFloat16ToFloat(bits[256]));
+}
+
 // A weight in blocks, prepared for its product before it is there.
 void weights() {
   const int64_t weight_sizes[] = {3, 2};
@@ -72,11 +104,6 @@ void weights() {
   CHECK(aclnnCalculateMatmulWeightSizeV2(shape, ACL_INT8, &of_bytes));
   std::printf("elements: %d %d, float32: %d\n", static_cast<int>(elements), static_cast<int>(of_bytes),
               aclnnCalculateMatmulWeightSizeV2(shape, ACL_FLOAT, &of_bytes));
-  const auto half = [](std::vector<float> values) {
-    std::vector<uint16_t> bits;
-    for (const float value : values) bits.push_back(aclFloatToFloat16(value));
-    return bits;
-  };
   Tensor<uint16_t> weight({3, 2}, half({1, 2, 3, 4, 5, 6}), ACL_FLOAT16, static_cast<int64_t>(elements));
   Tensor<uint16_t> rows({1, 3}, half({1, 10, 100}), ACL_FLOAT16), product({1, 2}, {}, ACL_FLOAT16);
   RUN(aclnnTransMatmulWeight, weight.handle);
@@ -131,6 +158,7 @@ int main() {
   aclOpExecutor* refused = nullptr;
   std::printf("beyond the memory: %d\n", aclnnAddGetWorkspaceSize(outside, outside, alpha, doubled.handle, &none, &refused));
   weights();
+  filters();
 
   const float scales[] = {1.5, 2}, offsets[] = {-3};
   uint64_t *parameters = nullptr, count = 0;

@@ -109,8 +109,11 @@ def test_step_of_decoding(call):
     call.named("aclnnAdvanceStep", inputTokens=found[0], sampledTokenIds=sampled, inputPositions=found[1], seqLens=found[2],
                slotMapping=found[3], blockTables=tables, numSeqs=4, numQueries=3, blockSize=4)
     kv_cache.npu_advance_step_flashattn(expected[0], sampled, *expected[1:], tables, 4, 3, 4)
-    for actual, value in zip(found, expected):
-        assert torch.equal(actual, value)
+    columns = [t.view(4, 1) for t in state()]
+    call.named("aclnnAdvanceStep", inputTokens=columns[0], sampledTokenIds=sampled, inputPositions=columns[1], seqLens=columns[2],
+               slotMapping=columns[3], blockTables=tables, numSeqs=4, numQueries=3, blockSize=4)
+    for actual, same, value in zip(found, columns, expected):
+        assert torch.equal(actual, value) and torch.equal(same.view(-1), value)
     assert found[3].tolist() == [5, 3, 32, 0]
 
 
@@ -134,11 +137,18 @@ def test_projections_of_latent_attention(call, version, mode, quantized):
     more = {"cacheIndex" if version == 2 else "cacheIndexOptional": index}
     if version == 3:
         more.update(qcQrScale=0.5, kcScale=2.0)
-    call.named(f"aclnnMlaPrologV{version}WeightNz", tokenX=x, weightDq=weights[0], weightUqQr=weights[1], weightUk=uk, weightDkvKr=weights[2],
-               rmsnormGammaCq=gammas[0], rmsnormGammaCkv=gammas[1], ropeSin=rope[0], ropeCos=rope[1], kvCacheRef=made[0][0],
-               krCacheRef=made[0][1], dequantScaleWUqQrOptional=given.get("dequant_scale_w_uq_qr"),
-               smoothScalesCqOptional=given.get("smooth_scales_cq"), rmsnormEpsilonCq=1e-5, rmsnormEpsilonCkv=1e-5, cacheModeOptional=mode,
-               queryOut=outs[0], queryRopeOut=outs[1], **more)
+    before = [t.clone() for t in made[0]]
+    more.update(tokenX=x, weightDq=weights[0], weightUqQr=weights[1], weightUk=uk, weightDkvKr=weights[2], rmsnormGammaCq=gammas[0],
+                rmsnormGammaCkv=gammas[1], ropeSin=rope[0], ropeCos=rope[1], dequantScaleWUqQrOptional=given.get("dequant_scale_w_uq_qr"),
+                smoothScalesCqOptional=given.get("smooth_scales_cq"), rmsnormEpsilonCq=1e-5, rmsnormEpsilonCkv=1e-5,
+                cacheModeOptional=mode)
+    call.named(f"aclnnMlaPrologV{version}WeightNz", kvCacheRef=made[0][0], krCacheRef=made[0][1], queryOut=outs[0], queryRopeOut=outs[1],
+               **more)
+    for name in {2: ("aclnnMlaProlog", "aclnnMlaPrologV2"), 3: ("aclnnMlaPrologV3",)}[version]:  # weights in the base format
+        same = [t.clone() for t in before], [torch.empty_like(t) for t in outs]
+        call.named(name, kvCacheRef=same[0][0], krCacheRef=same[0][1], queryOut=same[1][0], queryRopeOut=same[1][1], **more)
+        for actual, value in zip((*same[1], *same[0]), (*outs, *made[0])):
+            assert torch.equal(actual, value), name
     wanted = latent_attention.npu_mla_prolog_v3(
         x, weights[0], weights[1], uk, weights[2], *gammas, rope[0], rope[1], *made[1], cache_index=index, cache_mode=mode, **given,
         **({"qc_qr_scale": 0.5, "kc_scale": 2.0} if version == 3 else {}))

@@ -96,6 +96,35 @@ def test_results_of_dropped_copies_and_of_experts_that_compute_nothing(call):
     close(out, (found * scales.unsqueeze(-1)).sum(1))
 
 
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_gradient_of_added_results(call, with_bias):
+    """Copies are numbered token by token; one of them was dropped."""
+    rows, scales, bias = (torch.randn(*s, requires_grad=True) for s in ((7, SIZE), (4, 2), (3, SIZE)))
+    places, experts = torch.tensor([1, 6, -1, 0, 3, 2, 5, 4], dtype=torch.int32), torch.randint(0, 3, (4, 2), dtype=torch.int32)
+    there = (places >= 0).view(4, 2, 1)
+    copies = rows[places.clamp(min=0).long()].view(4, 2, SIZE)
+    if with_bias:
+        copies = copies + bias[experts.long()]
+    grad = torch.randn(4, SIZE)
+    (torch.where(there, copies, 0.0) * scales.unsqueeze(-1)).sum(1).backward(grad)
+    by_rows, by_scales = torch.empty(7, SIZE), torch.empty(4, 2)
+    more = {"biasOptional": bias.detach(), "expertIdxOptional": experts} if with_bias else {}
+    call.named("aclnnMoeFinalizeRoutingV2Grad", gradY=grad, expandedRowIdx=places, expandedXOptional=rows.detach(),
+               scalesOptional=scales.detach(), gradExpandedXOut=by_rows, gradScalesOut=by_scales, **more)
+    close(by_rows, rows.grad, 1e-5)
+    close(by_scales, scales.grad, 1e-5)
+    if not with_bias:
+        call.named("aclnnMoeFinalizeRoutingV2Grad", gradY=grad, expandedRowIdx=places, gradExpandedXOut=by_rows, gradScalesOut=by_scales)
+        wanted = torch.zeros(7, SIZE)
+        for i, place in enumerate(places.tolist()):
+            if place >= 0:
+                wanted[place] = grad[i // 2]
+        close(by_rows, wanted)
+    with pytest.raises(RuntimeError, match="161002.*dropPadMode 2"):
+        call.named("aclnnMoeFinalizeRoutingV2Grad", gradY=grad, expandedRowIdx=places, dropPadMode=2, gradExpandedXOut=by_rows,
+                   gradScalesOut=by_scales)
+
+
 @pytest.mark.parametrize("norm", [0, 1])
 def test_gradient_of_gating(call, norm):
     x = torch.randn(TOKENS, EXPERTS, requires_grad=True)
@@ -261,7 +290,7 @@ def test_grouped_int4_weights_and_their_correction(call, name):
     close(out, wanted, 1e-2)
 
 
-@pytest.mark.parametrize("name", ["aclnnGroupedMatmulFinalizeRoutingV2", "aclnnGroupedMatmulFinalizeRoutingV3",
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulFinalizeRouting", "aclnnGroupedMatmulFinalizeRoutingV2", "aclnnGroupedMatmulFinalizeRoutingV3",
                                   "aclnnGroupedMatmulFinalizeRoutingWeightNz", "aclnnGroupedMatmulFinalizeRoutingWeightNzV2"])
 def test_grouped_products_added_up(call, name):
     x, weight, scale, rows = int8(8, 32), int8(2, 32, 16), torch.rand(2, 16) / 50, torch.rand(8)
@@ -269,8 +298,9 @@ def test_grouped_products_added_up(call, name):
     more = "Optional" if "Nz" not in name else ""
     out = torch.empty(4, 16)
     given = {"scale": scale, "groupList": torch.tensor([3, 5]), "sharedInput": shared, "logit": logit, "rowIndex": index}
-    call.named(name, x1=x, x2=weight, pertokenScaleOptional=rows, sharedInputWeight=0.5, sharedInputOffset=1, groupListType=1, out=out,
-               **{key + more: value for key, value in given.items()})
+    names = ("x", "w", "y") if name.endswith("Routing") else ("x1", "x2", "out")
+    call.named(name, pertokenScaleOptional=rows, sharedInputWeight=0.5, sharedInputOffset=1, groupListType=1,
+               **dict(zip(names, (x, weight, out))), **{key + more: value for key, value in given.items()})
     wanted = quant_experts.npu_grouped_matmul_finalize_routing(
         x, weight, given["groupList"], scale=scale, pertoken_scale=rows, shared_input=shared, logit=logit, row_index=index,
         shared_input_weight=0.5, shared_input_offset=1, output_bs=4)
@@ -284,6 +314,11 @@ def test_feed_forward_layers_with_lengths_on_the_host(call):
         for part, g in ((slice(0, 3), 0), (slice(3, 5), 1)):
             close(out[part], F.relu(x[part] @ w1[g] + b1[g]) @ w2[g], 1e-4)
         assert not out[5:].any()
+    first = torch.empty(7, 8)  # its lengths are never ends
+    call.named("aclnnFFN", x=x, weight1=w1, weight2=w2, expertTokens=[3, 2], bias1=b1, activation="relu", y=first)
+    assert torch.equal(first, out)
+    call.named("aclnnFFN", x=x, weight1=w1[0], weight2=w2[0], activation="silu", y=first)
+    close(first, F.silu(x @ w1[0]) @ w2[0], 1e-4)
 
 
 @pytest.mark.parametrize("norm", [0, 1])
@@ -335,3 +370,59 @@ def test_gradient_of_routed_tokens(call, mode):
     torch.testing.assert_close(out, expected)
     with pytest.raises(RuntimeError, match="161002.*dropPadMode 2"):
         call.named("aclnnMoeInitRoutingV2Grad", gradExpandedX=grad, expandedRowIdx=place, topK=2, dropPadMode=2, out=out)
+
+
+@pytest.mark.parametrize("own", [None, [2, 7]])
+def test_tokens_of_a_range_of_copies(call, own):
+    """Forth and back through what belongs to one rank; the other ranks' copies count as zeros."""
+    tokens, experts, probs = torch.randn(5, SIZE), torch.randint(0, 4, (5, 2), dtype=torch.int32), torch.rand(5, 2)
+    first, end = own or (0, 10)
+    order = torch.argsort(experts.view(-1), stable=True)
+    mine = order[first:end]
+    rows, places, rates = torch.empty(end - first, SIZE), torch.empty(10, dtype=torch.int32), torch.empty(end - first)
+    call.named("aclnnMoeTokenPermuteWithEp", tokens=tokens, indices=experts, probsOptional=probs, rangeOptional=own, permuteTokensOut=rows,
+               sortedIndicesOut=places, permuteProbsOut=rates)
+    assert torch.equal(places.long(), torch.argsort(order)) and torch.equal(rows, tokens[mine // 2])
+    assert torch.equal(rates, probs.view(-1)[mine])
+    copies = torch.zeros(10, SIZE).index_copy(0, mine, rows).view(5, 2, SIZE)
+    out = torch.empty(5, SIZE)
+    call.named("aclnnMoeTokenUnpermuteWithEp", permutedTokens=rows, sortedIndices=places, probsOptional=probs, numTopk=2, rangeOptional=own,
+               out=out)
+    close(out, (copies * probs.unsqueeze(-1)).sum(1))
+    call.named("aclnnMoeTokenUnpermuteWithEp", permutedTokens=rows, sortedIndices=places, numTopk=2, rangeOptional=own, out=out)
+    close(out, copies.sum(1))
+    grad, by_rows, by_probs = torch.randn(5, SIZE), torch.empty(end - first, SIZE), torch.empty(5, 2)
+    call.named("aclnnMoeTokenUnpermuteWithEpGrad", unpermutedTokensGrad=grad, sortedIndices=places, permutedTokensOptional=rows,
+               probsOptional=probs, rangeOptional=own, topkNum=2, permutedTokensGradOut=by_rows, probsGradOut=by_probs)
+    close(by_rows, (grad.unsqueeze(1) * probs.unsqueeze(-1)).view(10, SIZE)[mine])
+    close(by_probs, (copies * grad.unsqueeze(1)).sum(-1))
+    by_tokens, rate_grads = torch.empty(5, SIZE), torch.randn(end - first)
+    call.named("aclnnMoeTokenPermuteWithEpGrad", permutedTokensOutputGrad=rows, sortedIndices=places,
+               permutedProbsOutputGradOptional=rate_grads, numTopk=2, rangeOptional=own, tokenGradOut=by_tokens, probsGradOut=by_probs)
+    close(by_tokens, copies.sum(1))
+    close(by_probs.view(-1), torch.zeros(10).index_copy(0, mine, rate_grads))
+    with pytest.raises(RuntimeError, match="161002.*range 2 to 11 of 10 copies"):
+        call.named("aclnnMoeTokenUnpermuteWithEp", permutedTokens=rows, sortedIndices=places, numTopk=2, rangeOptional=[2, 11], out=out)
+
+
+def test_first_routing_quantized(call):
+    x, experts = torch.randn(4, SIZE), torch.randint(0, 3, (4, 2), dtype=torch.int32)
+    numbers = torch.arange(8, dtype=torch.int32).view(2, 4).t().contiguous()  # column by column
+    rows, plain = torch.empty(8, SIZE, dtype=torch.int8), torch.empty(8, SIZE)
+    places, sorted_experts = torch.empty(8, dtype=torch.int32), torch.empty(8, dtype=torch.int32)
+    given = dict(x=x, rowIdx=numbers, expertIdx=experts, activeNum=4, expandedRowIdxOut=places, expandedExpertIdxOut=sorted_experts)
+    call.named("aclnnMoeInitRouting", expandedXOut=plain, **given)
+    before = places.clone(), sorted_experts.clone()
+    call.named("aclnnMoeInitRoutingQuant", scale=20.0, offset=-3.0, expandedXOut=rows, **given)
+    assert torch.equal(places, before[0]) and torch.equal(sorted_experts, before[1])
+    assert torch.equal(rows, (plain * 20 - 3).round().clamp(-128, 127).to(torch.int8))
+
+
+def test_weights_described_with_the_sizes_of_their_blocks(call):
+    x, weight, scale, rows = int8(6, 32), int8(2, 32, 128), torch.rand(2, 128) / 50, torch.rand(6)
+    blocks = weight.view(2, 2, 16, 4, 32).permute(0, 3, 1, 2, 4).contiguous()
+    outs = [(torch.empty(6, 64, dtype=torch.int8), torch.empty(6)) for _ in range(2)]
+    for w, (out, steps) in zip((weight, blocks), outs):
+        call.named("aclnnGroupedMatmulSwigluQuant", x=x, weight=w, weightScale=scale, xScale=rows, groupList=torch.tensor([2, 6]), output=out,
+                   outputScale=steps)
+    assert torch.equal(outs[0][0], outs[1][0]) and torch.equal(outs[0][1], outs[1][1]) and outs[0][1].all()

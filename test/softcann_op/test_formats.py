@@ -11,9 +11,10 @@ ND, FRACTAL_NZ = 2, 29
 class Formatted:
     """Memory of `physical` sizes that stands for a tensor of `sizes` in `format`."""
 
-    def __init__(self, sizes, physical, format, acl_type=0, memory=None):
-        self.sizes, self.physical, self.format, self.acl_type = sizes, physical, format, acl_type
-        self.memory = torch.full(physical, -1.0) if memory is None else memory
+    def __init__(self, sizes, physical, format, dtype=torch.float32, memory=None):
+        self.sizes, self.physical, self.format = sizes, physical, format
+        self.memory = torch.full(physical, -1, dtype=dtype) if memory is None else memory
+        self.address, self.acl_type = self.memory.data_ptr(), ACL_TYPES[dtype]
 
 
 class FormatClient(Client):
@@ -27,7 +28,7 @@ class FormatClient(Client):
         strides = torch.empty(value.sizes, device="meta").stride()
         return ctypes.c_void_p(self.lib.aclCreateTensor(
             longs(value.sizes), ctypes.c_uint64(len(value.sizes)), value.acl_type, longs(strides), ctypes.c_int64(0), value.format,
-            longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.memory.data_ptr())))
+            longs(value.physical), ctypes.c_uint64(len(value.physical)), ctypes.c_void_p(value.address)))
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_int4_that_came_to_their_format_as_bytes(formats):
     """Weights [2, k, n] of int4, eight in an int32, whose storage is described as the bytes they were."""
     x, words = torch.randint(-128, 128, (5, 32), dtype=torch.int8), torch.randint(-2**31, 2**31, (2, 32, 8), dtype=torch.int32)
     blocks = words.view(torch.int8).view(2, 2, 16, 1, 32).permute(0, 3, 1, 2, 4).contiguous()
-    made = Formatted((2, 32, 8), tuple(blocks.shape), FRACTAL_NZ, ACL_TYPES[torch.int32], blocks)
+    made = Formatted((2, 32, 8), tuple(blocks.shape), FRACTAL_NZ, torch.int32, blocks)
     more = dict(x=x, weightScale=torch.rand(2, 64) / 50, xScale=torch.rand(5), groupList=torch.tensor([2, 5]), bias=torch.randn(2, 64))
     results = []
     for weight in (words, made):
@@ -81,6 +82,33 @@ def test_int4_that_came_to_their_format_as_bytes(formats):
         formats.named("aclnnGroupedMatmulSwigluQuantWeightNZ", weight=weight, output=out, outputScale=scales, **more)
         results.append((out, scales))
     assert results[0][0].any() and all(torch.equal(a, b) for a, b in zip(*results))
+
+
+def test_storage_described_with_the_sizes_of_the_base(formats):
+    """As many elements as the base has, in an allocation that holds the blocks."""
+    weight, a, out = torch.randn(20, 18), torch.randn(5, 20), torch.empty(5, 18)
+    made = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ)
+    formats("aclnnNpuFormatCast", weight, made)
+    device = ctypes.c_void_p()
+    assert formats.acl.aclrtMalloc(ctypes.byref(device), ctypes.c_size_t(4096), 0) == 0
+    formats.acl.aclrtMemcpy(device, ctypes.c_size_t(4096), ctypes.c_void_p(made.memory.data_ptr()), ctypes.c_size_t(4096), 1)
+    small = Formatted((20, 18), (360,), FRACTAL_NZ)
+    small.address = device.value
+    formats.named("aclnnMatmulWeightNz", self=a, mat2=small, out=out)
+    torch.testing.assert_close(out, a @ weight)
+    formats.acl.aclrtFree(device)
+    with pytest.raises(RuntimeError, match="takes 1024 elements, but the storage has 360"):
+        formats.named("aclnnMatmulWeightNz", self=a, mat2=Formatted((20, 18), (360,), FRACTAL_NZ), out=out)
+
+
+def test_quantized_weights_of_products(formats):
+    a, weight = torch.randint(-9, 9, (5, 40), dtype=torch.int8), torch.randint(-9, 9, (40, 18), dtype=torch.int8)
+    made, scale, out = Formatted((40, 18), (1, 3, 16, 32), FRACTAL_NZ, torch.int8), torch.rand(18), torch.empty(5, 18).half()
+    formats("aclnnNpuFormatCast", weight, made)
+    for name in ("aclnnQuantMatmulV3", "aclnnQuantMatmulV4", "aclnnQuantMatmulV5"):
+        key = "x2Scale" if name[-1] == "5" else "scale"
+        formats.named(name, x1=a, x2=made, out=out, **{key: scale})
+        torch.testing.assert_close(out, ((a.float() @ weight.float()) * scale).half(), rtol=2e-3, atol=0)
 
 
 def test_weights_of_products(formats):

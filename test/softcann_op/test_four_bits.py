@@ -3,7 +3,7 @@ import ctypes
 
 import pytest
 import torch
-from nn_client import FLOAT4_E1M2, FLOAT4_E2M1, INT4, FourBits, close
+from nn_client import FLOAT4_E1M2, FLOAT4_E2M1, INT4, Client, FourBits, close
 
 from torch_npu._cpu_ops import microscaling as twin
 
@@ -168,3 +168,63 @@ def test_sizes_of_other_formats(call, shape, form, dtype, wanted):
     assert found[:count.value] == wanted and actual.value == form
     assert ask(descriptor, 3, -1, ctypes.byref(found), ctypes.byref(count), ctypes.byref(actual)) == 161002
     assert b"FRACTAL_NZ" in call.acl.aclGetRecentErrMsg()
+
+
+def test_weights_packed(call):
+    """A number in each int32 or float32 becomes one of four bits."""
+    weight = torch.randint(-8, 8, (3, 16), dtype=torch.int32)
+    words, pairs = torch.zeros(3, 2, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.uint8)
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=words)
+    shifts = torch.arange(0, 32, 4)
+    assert torch.equal(words.unsqueeze(-1) >> shifts & 15, (weight & 15).view(3, 2, 8).to(words.dtype))
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=FourBits(pairs, INT4))
+    assert torch.equal(torch.stack([pairs & 15, pairs >> 4], -1).flatten(1).int(), weight & 15)
+    level = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    call.named("aclnnConvertWeightToINT4Pack", weight=level.repeat(3, 1), weightInt4Pack=FourBits(pairs, FLOAT4_E2M1))
+    assert torch.equal(level[torch.stack([pairs & 15, pairs >> 4], -1).flatten(1).long()], level.repeat(3, 1))
+    floats = torch.zeros(3, 2)
+    call.named("aclnnConvertWeightToINT4Pack", weight=level.repeat(3, 1), weightInt4Pack=floats)
+    assert torch.equal(floats.view(torch.uint8), pairs)
+    with pytest.raises(RuntimeError, match="161002.*multiple of 8"):
+        call.named("aclnnConvertWeightToINT4Pack", weight=weight[:, :12], weightInt4Pack=words)
+    with pytest.raises(RuntimeError, match="161002.*float4_e2m1"):
+        call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=FourBits(pairs, FLOAT4_E2M1))
+
+
+@pytest.mark.parametrize("width", [2, 8])
+def test_weights_packed_into_blocks(libraries, width):
+    """FRACTAL_NZ in columns of 16 or 64 numbers, as the client describes them; products take them back."""
+    class Blocks(Client):
+        def tensor(self, value):
+            if not isinstance(value, tuple):
+                return super().tensor(value)
+            memory, sizes = value
+
+            def longs(values):
+                return (ctypes.c_int64 * len(values))(*values)
+
+            return ctypes.c_void_p(self.lib.aclCreateTensor(
+                longs(sizes), ctypes.c_uint64(2), 3, longs([sizes[1], 1]), ctypes.c_int64(0), 29, longs(memory.shape),
+                ctypes.c_uint64(memory.dim()), ctypes.c_void_p(memory.data_ptr())))
+
+    call = Blocks(libraries)
+    weight, words = torch.randint(-8, 8, (20, 80), dtype=torch.int32), torch.zeros(20, 10, dtype=torch.int32)
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=words)
+    memory = torch.full((-(-10 // width), 2, 16, width), -1, dtype=torch.int32)
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=(memory, (20, 10)))
+    assert torch.equal(memory.permute(1, 2, 0, 3).reshape(32, -1)[:20, :10], words)
+    x, scale, out = torch.randn(3, 20).half(), torch.rand(80).half(), torch.empty(3, 80).half()
+    for name in ("aclnnWeightQuantBatchMatmulV2", "aclnnWeightQuantBatchMatmulV3"):
+        call.named(name, x=x, weight=(memory, (20, 10)), antiquantScale=scale, y=out)
+        close(out, x.float() @ (weight.float() * scale.float()), 5e-3)
+
+
+def test_products_with_float4_in_words(call):
+    """Eight of float4_e2m1 in a float32, with a scale of exponents for 32 rows."""
+    level = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.5, -1, -1.5, -2, -3, -4, -6])
+    weight, words = level[torch.randint(0, 15, (64, 16))], torch.zeros(64, 2)
+    call.named("aclnnConvertWeightToINT4Pack", weight=weight, weightInt4Pack=words)
+    exponents, x, out = torch.randint(-3, 4, (2, 16)), torch.randn(3, 64).half(), torch.empty(3, 16).half()
+    scale = (exponents + 127).to(torch.uint8).view(torch.float8_e8m0fnu)
+    call.named("aclnnWeightQuantBatchMatmulV2", x=x, weight=words, antiquantScale=scale, antiquantGroupSize=32, y=out)
+    close(out, x.float() @ (weight * (2.0**exponents).repeat_interleave(32, 0)), 1e-2)

@@ -105,3 +105,45 @@ def test_soft_signs_and_shrinking(call, dtype):
         call.named(name, **arguments)
         rounding = {torch.float32: 1e-5, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]   # one of the result
         torch.testing.assert_close(out.float(), expected, rtol=rounding, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("interleaved", [True, False])
+def test_clipped_swiglu(call, dtype, interleaved):
+    x = torch.randn(5, 12).to(dtype)
+    leaf = x.float().requires_grad_()
+    a, b = (leaf[:, ::2], leaf[:, 1::2]) if interleaved else leaf.chunk(2, -1)
+    inner, b = a.clamp(max=0.7), b.clamp(-0.7, 0.7)
+    before, after = inner * torch.sigmoid(1.5 * inner) * (b + 0.5), (a * torch.sigmoid(a)).clamp(max=0.7) * b
+    counted = (torch.arange(5) < 4).unsqueeze(1)
+    groups, out, grad = torch.tensor([1, 3]), torch.empty(5, 6).to(dtype), torch.randn(5, 6).to(dtype)
+    given = dict(x=x, groupIndexOptional=groups, dim=-1, alpha=1.5, limit=0.7, bias=0.5, interleaved=interleaved)
+    for mode, wanted in enumerate((before, after)):
+        call.named("aclnnClippedSwigluV2", clampMode=mode, out=out, **given)
+        close(out, (wanted * counted).to(dtype), 2e-2 if dtype != torch.float32 else 1e-5)
+    (before * counted).backward(grad.float())
+    by_x = torch.empty_like(x)
+    call.named("aclnnClippedSwigluGrad", gradY=grad, gradXOut=by_x, **given)
+    close(by_x, leaf.grad.to(dtype), 2e-2 if dtype != torch.float32 else 1e-5)
+    with pytest.raises(RuntimeError, match="161002.*clampMode 2"):
+        call.named("aclnnClippedSwigluV2", clampMode=2, out=out, **given)
+
+
+def test_halves_above_a_threshold(call):
+    x, out = torch.randn(4, 10), torch.empty(4, 5)
+    call.named("aclnnFatreluMul", input=x, threshold=torch.tensor([0.3]), out=out)
+    close(out, F.threshold(x[:, :5], 0.3, 0.0) * x[:, 5:])
+
+
+@pytest.mark.parametrize("linear", [0.0, 1.3])
+@pytest.mark.parametrize("left", [True, False])
+def test_situ(call, linear, left):
+    x, grad = torch.randn(4, 6, 3, requires_grad=True), torch.randn(4, 3, 3)
+    gate, up = x.chunk(2, 1) if left else x.chunk(2, 1)[::-1]
+    wanted = 0.8 * torch.tanh(gate / 0.8) * torch.sigmoid(gate) * (linear * torch.tanh(up / linear) if linear else up)
+    wanted.backward(grad)
+    out, by_x = torch.empty(4, 3, 3), torch.empty(4, 6, 3)
+    call.named("aclnnSituGlu", x=x.detach(), dim=1, beta=0.8, linearBeta=linear, activateLeft=left, out=out)
+    close(out, wanted.detach(), 1e-5)
+    call.named("aclnnSituGluGrad", gradY=grad, x=x.detach(), dim=1, beta=0.8, linearBeta=linear, activateLeft=left, out=by_x)
+    close(by_x, x.grad, 1e-5)

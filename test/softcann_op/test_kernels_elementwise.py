@@ -338,3 +338,38 @@ def test_is_close_of_bool(call):
     a, b, out = torch.tensor([True, False, True]), torch.tensor([True, True, False]), torch.empty(3, dtype=torch.bool)
     call("aclnnIsClose", a, b, 1e-5, 1e-8, False, out)
     assert out.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize("dtypes", [(torch.float32, torch.float32, torch.float32), (torch.float16, torch.float32, torch.float32),
+                                    (torch.int32, torch.float32, torch.float32), (torch.int32, torch.int32, torch.int32),
+                                    (torch.bfloat16,) * 3, (torch.int8,) * 3])
+def test_quotients_and_remainders_of_tensorflow(call, dtypes):
+    a = torch.tensor([7, -7, 5, -5, 0, 3]).to(dtypes[0])
+    b, out = torch.tensor([2, 2, -3, -3, 4, 1]).to(dtypes[1]), torch.empty(6).to(dtypes[2])
+    for name, wanted in (("aclnnTruncateDiv", [3, -3, -1, 1, 0, 3]), ("aclnnTruncateMod", [1, -1, 2, -2, 0, 0]),
+                         ("aclnnFloorDiv", [3, -4, -2, 1, 0, 3])):
+        call.named(name, x1=a, x2=b, yOut=out)
+        assert out.tolist() == wanted, name
+
+
+def test_products_in_which_zero_wins(call):
+    a, out = torch.tensor([math.inf, math.nan, 2.0, math.inf]), torch.empty(4)
+    call.named("aclnnMulNoNan", x1=a, x2=torch.tensor([0.0, 0.0, 3.0, 2.0]), yOut=out)
+    assert out.tolist() == [0, 0, 6, math.inf]
+
+
+def test_lists_in_place(call):
+    a, b = [torch.rand(3), torch.rand(2, 2) + 1], [torch.rand(3) + 1, torch.rand(2, 2) + 1]
+    half = torch.tensor([0.5])
+    for name, more, function in (("AddList", {"alpha": half}, lambda x, y: x + 0.5 * y), ("SubList", {"alpha": half}, lambda x, y: x - 0.5 * y),
+                                 ("MulList", {}, torch.mul), ("DivList", {}, torch.div)):
+        made = [x.clone() for x in a]
+        call.named(f"aclnnForeach{name}Inplace", x1=made, x2=b, **more)
+        for x, y, found in zip(a, b, made):
+            torch.testing.assert_close(found, function(x, y))
+    for name, more, function in (("MulScalar", {"scalar": half}, lambda x: x * 0.5), ("SubScalar", {"scalar": half}, lambda x: x - 0.5),
+                                 ("Log", {}, torch.log), ("ACos", {}, torch.acos)):
+        made = [x.clone() for x in a]
+        call.named(f"aclnnForeach{name}Inplace", x=made, **more)
+        for x, found in zip(a, made):
+            torch.testing.assert_close(found, function(x), equal_nan=True)

@@ -222,6 +222,13 @@ def test_index(call):
     out = torch.empty(3, 6)
     call("aclnnIndexSelect", x, 0, rows, out)
     close(out, x[rows])
+    out, signed = torch.empty(5, 2, 2), torch.tensor([[-6, -1], [0, 5]])
+    call("aclnnGatherV2", x, 1, signed, out)  # negative ones count from the end
+    close(out, x[:, signed])
+    with pytest.raises(RuntimeError, match="507035.*out of"):
+        call("aclnnGatherV2", x, 1, signed - 1, out)
+    with pytest.raises(RuntimeError, match="507035.*out of"):
+        call("aclnnGatherV3", x, 1, signed, 0, 0, out)
     index = torch.randint(5, (2, 6))
     out = torch.empty(2, 6)
     call("aclnnGather", x, 0, index, out)
@@ -585,3 +592,47 @@ def test_elements_that_differ(call):
     for real, code in ((golden.clone(), 0), (torch.tensor([1.0, 2, 3]), 503)):
         call.named("aclnnPrecisionCompare", golden=golden, realdata=real, out=out)
         assert out.item() == code
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.int32, torch.int8])
+def test_slices_scattered_one_after_the_other(call, dtype):
+    var, indices = torch.randint(1, 9, (4, 3)).to(dtype), torch.tensor([[3, 0], [3, 1]])
+    updates = torch.randint(1, 4, (2, 2, 3)).to(dtype)
+    functions = {"Max": torch.maximum, "Min": torch.minimum, "Mul": torch.mul,
+                 "Div": lambda a, b: a / b if dtype.is_floating_point else torch.div(a, b, rounding_mode="trunc")}
+    for name, function in functions.items():
+        found, wanted = var.clone(), var.clone()
+        for place, update in zip(indices.view(-1).tolist(), updates.view(4, 3)):
+            wanted[place] = function(wanted[place], update)
+        call.named("aclnnScatter" + name, varRef=found, indices=indices, updates=updates)
+        close(found, wanted)
+        with pytest.raises(RuntimeError, match="161002.*updates"):
+            call.named("aclnnScatter" + name, varRef=found, indices=indices, updates=updates[0])
+        with pytest.raises(RuntimeError, match="out of"):
+            call.named("aclnnScatter" + name, varRef=found, indices=indices + 1, updates=updates)
+
+
+def test_steps_of_tensorflow(call):
+    """Adadelta is torch's, the rate times the step; FTRL against the formula of its paper."""
+    start, grads = torch.randn(5), [torch.randn(5) for _ in range(3)]
+    one = {key: torch.tensor([value]) for key, value in (("lr", 0.5), ("rho", 0.9), ("epsilon", 1e-6))}
+    parameter = start.clone().requires_grad_()
+    optimizer = torch.optim.Adadelta([parameter], lr=0.5, rho=0.9, eps=1e-6)
+    var, squares, steps = start.clone(), torch.zeros(5), torch.zeros(5)
+    for grad in grads:
+        parameter.grad = grad.clone()
+        optimizer.step()
+        call.named("aclnnApplyAdadelta", varRef=var, accum=squares, accumUpdate=steps, grad=grad, **one)
+    close(var, parameter.detach(), 1e-5)
+    var, squares, sums = start.clone(), torch.full((5,), 0.1), torch.zeros(5)
+    wanted, n, z = start.double(), torch.full((5,), 0.1).double(), torch.zeros(5).double()
+    numbers = {key: torch.tensor([value]) for key, value in (("lr", 0.5), ("l1", 0.3), ("l2", 0.2), ("lrPower", -0.5))}
+    for grad in grads:
+        call.named("aclnnApplyFtrl", varRef=var, accum=squares, linear=sums, grad=grad, **numbers)
+        more = n + grad.double() ** 2
+        z = z + grad - (more.sqrt() - n.sqrt()) / 0.5 * wanted
+        n = more
+        wanted = torch.where(z.abs() > 0.3, (torch.sign(z) * 0.3 - z) / (n.sqrt() / 0.5 + 0.4), 0.0)
+    close(var, wanted.float(), 1e-5)
+    close(sums, z.float(), 1e-5)
+    close(squares, n.float(), 1e-5)

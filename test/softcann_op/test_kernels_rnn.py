@@ -62,6 +62,18 @@ def test_recurrent_network(call, kind, settings):
         close(actual, wanted)
 
 
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_networks_begin_with_zeros(call, kind):
+    module, x = getattr(torch.nn, kind)(6, 5, bidirectional=True), torch.randn(4, 3, 6)
+    expected, last = module(x)
+    last = last if kind == "LSTM" else (last,)
+    output, finals = torch.empty_like(expected), [torch.empty_like(s) for s in last]
+    call("aclnn" + kind, x, [p.detach() for p in module._flat_weights], None, None, True, 1, 0.0, False, True, False, output, *finals,
+         *([[]] * (7 if kind == "LSTM" else 5)))
+    for actual, wanted in zip((output, *finals), (expected, *last)):
+        close(actual, wanted)
+
+
 def test_sequences_of_several_lengths(call):
     """batchSizes: how many of the sequences go on at each step; the rows are there for all of them."""
     module, lengths = torch.nn.LSTM(6, 5), [4, 2, 1]

@@ -36,6 +36,32 @@ def test_blocks(call, axis, shape, dtype, alg, largest):
     close(back, twin.npu_anti_mx_quant(wanted[0], wanted[1], axis=axis, dst_type=6, src_type=FORMATS[dtype]))
 
 
+def test_blocks_whose_greatest_number_counts_as_more(call):
+    x = torch.randn(4, 64) * torch.tensor([[0.01], [0.1], [1.0], [0.0]])
+    out, found = torch.empty(4, 64).to(torch.float8_e4m3fn), scales(4, 1, 2)
+    given = dict(x=x, axis=-1, roundModeOptional="rint", blocksize=32, yOut=out, mxscaleOut=found)
+    call.named("aclnnDynamicMxQuantV3", scaleAlg=1, maxLowBound=0.5, **given)
+    top = x.view(4, 2, 32).abs().amax(2).clamp_min(0.5)
+    exponent = torch.ceil(torch.log2(top / 448))
+    same(found, (exponent + 127).to(torch.uint8).view(4, 1, 2))
+    same(out, (x.view(4, 2, 32) * 2.0**-exponent.unsqueeze(2)).view(4, 64).to(torch.float8_e4m3fn))
+    for bound, algorithm in ((0.5, 0), (-1.0, 1)):
+        with pytest.raises(RuntimeError, match="161002.*maxLowBound"):
+            call.named("aclnnDynamicMxQuantV3", scaleAlg=algorithm, maxLowBound=bound, **given)
+
+
+def test_groups_of_both_axes(call):
+    x, ends = torch.randn(100, 64).bfloat16(), torch.tensor([40, 100], dtype=torch.int64)
+    outs = [torch.empty(100, 64).to(torch.float8_e4m3fn) for _ in range(2)]
+    found = [scales(100, 1, 2), scales(100 // 64 + 2, 64, 2)]
+    call.named("aclnnGroupedDynamicMxQuantWithDualAxis", x=x, groupIndex=ends, roundModeOptional="rint", scaleAlg=1, y1Out=outs[0],
+               y1ScaleOut=found[0], y2Out=outs[1], y2ScaleOut=found[1])
+    rows = twin.npu_dynamic_mx_quant(x, axis=-1, dst_type=FORMATS[torch.float8_e4m3fn], scale_alg=1)
+    groups = twin.npu_grouped_dynamic_mx_quant(x, ends, dst_type=FORMATS[torch.float8_e4m3fn], scale_alg=1)
+    for actual, wanted in zip((outs[0], found[0], outs[1], found[1]), (*rows, *groups)):
+        same(actual, wanted)
+
+
 @pytest.mark.parametrize("name", ["aclnnDynamicMxQuantWithDualAxis", "aclnnDynamicMxQuantWithDualAxisV2"])
 def test_both_axes(call, name):
     x = torch.randn(70, 64).half()
@@ -96,6 +122,8 @@ def test_squares(call, dtype, number):
         wanted = twin.npu_grouped_dynamic_block_quant(x, ends, dst_type=number, row_block_size=4, col_block_size=128)
         close(found, wanted[1])
         same(out, wanted[0])
+        call.named(name, x=x, groupList=torch.tensor([4, 8, 8]), rowBlockSize=4, colBlockSize=128, yOut=out, scaleOut=found)
+        assert found.any(1).tolist() == [True, False, True, False, False]  # group g's at its first row / 4 + g
 
 
 @pytest.mark.parametrize("name", ["aclnnGroupedDynamicMxQuant", "aclnnGroupedDynamicMxQuantV2"])
@@ -106,6 +134,35 @@ def test_groups_of_rows(call, name):
     wanted = twin.npu_grouped_dynamic_mx_quant(x, ends)
     same(out, wanted[0])
     same(found, wanted[1])
+    parts = [mx_scaled(x[:64], 0, 57344.0), mx_scaled(x[64:128], 0, 57344.0)]  # scales have gaps where groups end with a block
+    call.named(name, x=x, groupIndex=torch.tensor([64, 128], dtype=torch.int32), roundMode="rint", blocksize=32, y=out,
+               mxscale=found[:4], **({"scaleAlg": 1} if name[-1] == "2" else {}))
+    filled = found[:4].view(torch.uint8).flatten(1).any(1).tolist()
+    assert filled == [True, False, True, False]
+    if name[-1] == "2":
+        same(out[:128], torch.cat([part[0].to(torch.float8_e5m2) for part in parts]))
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_swiglu_in_blocks_of_both_axes_and_groups(call, backward):
+    """Along the rows each group for itself; with one group as without."""
+    x, grad, ends = torch.randn(128, 64).bfloat16(), torch.randn(128, 32).bfloat16(), torch.tensor([64, 128])
+    name = "aclnnSwigluBackwardMxQuantWithDualAxis" if backward else "aclnnSwigluMxQuantWithDualAxis"
+    width, more = (64, {"yGrad": grad}) if backward else (32, {})
+
+    def run(rows, groups):
+        outs = [torch.empty(len(rows), width).to(torch.float8_e4m3fn) for _ in range(2)]
+        found = [scales(len(rows), (width + 63) // 64, 2), scales(len(rows) // 64 + (0 if groups is None else len(groups)), width, 2)]
+        call.named(name, x=x[rows], groupIndexOptional=groups, activateLeft=True, roundModeOptional="rint", scaleAlg=1, y1Out=outs[0],
+                   mxscale1Out=found[0], y2Out=outs[1], mxscale2Out=found[1], **{key: value[rows] for key, value in more.items()})
+        return outs, [f.view(torch.uint8) for f in found]
+
+    (y1, y2), (s1, s2) = run(range(128), ends)
+    for group, rows in enumerate((range(64), range(64, 128))):
+        (p1, p2), (q1, q2) = run(rows, None)
+        same(y1[rows], p1)
+        same(y2[rows], p2)
+        assert torch.equal(s1[rows], q1) and torch.equal(s2[2 * group:2 * group + 1], q2)
 
 
 def mx_scaled(x, axis, limit=448.0):
@@ -184,6 +241,32 @@ def test_swiglu_of_groups_in_blocks(call, mode):
         torch.testing.assert_close(scale, top / 448)
     else:
         assert torch.equal(scale.flatten(1), (torch.ceil(torch.log2(top / 448)) + 127).to(torch.uint8))
+
+
+def test_swiglu_of_groups_and_gradients_of_all_weights(call):
+    """As in whole numbers, but the weights' gradients have those of rows behind the groups."""
+    x, weight, groups = torch.randn(6, 16, requires_grad=True), torch.rand(6, 1), torch.tensor([2, 3])
+    plain = torch.nn.functional.silu(x[:, :8].clamp(max=0.5)) * x[:, 8:].clamp(-0.5, 0.5)
+    counted, grad = (torch.arange(6) < 5).unsqueeze(1), torch.randn(6, 8)
+    out = torch.empty(6, 8)
+    call.named("aclnnSwigluGroup", x=x.detach(), weightOptional=weight, groupIndexOptional=groups, clampLimit=0.5, out=out)
+    torch.testing.assert_close(out, (plain * weight * counted).detach())
+    (plain * weight * counted).backward(grad)
+    given = {"gradY": grad, "x": x.detach(), "groupIndexOptional": groups}
+    dx, dweight = torch.empty(6, 16), torch.empty(6, 1)
+    call.named("aclnnSwigluGroupGrad", weightOptional=weight, yOriginOptional=out, clampLimit=0.5, gradXOut=dx, gradWeightOutOptional=dweight,
+               **given)
+    torch.testing.assert_close(dx, x.grad)
+    torch.testing.assert_close(dweight, (grad * out).sum(1, keepdim=True))
+    edge = torch.tensor([[0.5, 0.25, 0.25, 0.25, 0.25, -0.5, 0.5, 0.25]])  # numbers at the limit have no gradient
+    by_edge = torch.empty(1, 8)
+    for name in ("aclnnSwigluGroupGrad", "aclnnSwigluGroupQuantGrad"):
+        call.named(name, gradY=torch.ones(1, 4), x=edge, clampLimit=0.5, gradXOut=by_edge)
+        assert by_edge.ne(0).tolist() == [[False, True, True, True, True, False, False, True]], name
+    with pytest.raises(RuntimeError, match="161002.*weight and yOrigin go together"):
+        call.named("aclnnSwigluGroupGrad", weightOptional=weight, gradXOut=dx, **given)
+    with pytest.raises(RuntimeError, match="161002.*clampLimit -1"):
+        call.named("aclnnSwigluGroupGrad", clampLimit=-1.0, gradXOut=dx, **given)
 
 
 def test_gradient_of_swiglu_of_groups(call):

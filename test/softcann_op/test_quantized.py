@@ -2,7 +2,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from nn_client import close, int4_of, packed
+from nn_client import FLOAT4_E2M1, FourBits, close, int4_of, packed
 
 from torch_npu._cpu_ops import quant as scales, quant_product as twin
 
@@ -187,8 +187,12 @@ def test_kronecker_products_as_int4(call):
     arguments = dict(x=x, kroneckerP1=p1, kroneckerP2=p2, clipRatio=0.9, out=same, quantScale=steps)
     call.named("aclnnFlatQuantV3", **arguments)
     assert same.equal(out) and steps.equal(scales)
-    with pytest.raises(RuntimeError, match="161002.*groupList"):
-        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor([3]), **arguments)
+    for kind, groups in enumerate(([1, 2], [1, 1], [[5, 1], [3, 1]])):  # ends, sizes, numbers with sizes: two rows of the three
+        same.fill_(-1), steps.fill_(-1)
+        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor(groups), groupListType=kind, **arguments)
+        assert same[:2].equal(out[:2]) and steps[:2].equal(scales[:2]) and (same[2] == -1).all() and steps[2] == -1
+    with pytest.raises(RuntimeError, match="161002.*groupListType 3"):
+        call.named("aclnnFlatQuantV3", groupListOptional=torch.tensor([3]), groupListType=3, **arguments)
 
 
 def test_scatter(call):
@@ -258,6 +262,40 @@ def test_mx_products(call):
     close(turned, expected, 1e-4)
 
 
+def test_products_of_groups_of_int4(call):
+    """Scales of 256 rows of x2: of bits with the sums that clients add beforehand, and of numbers with offsets."""
+    k, n = 512, 16
+    a, b = torch.randint(-128, 128, (3, k), dtype=torch.int8), torch.randint(-8, 8, (k, n))
+    scale, rows, sums = torch.rand(2, n) / 100, torch.rand(3, 1), torch.randn(n)
+    bits, out = torch.empty(2 * n, dtype=torch.int64), torch.empty(3, n, dtype=torch.float16)
+    call.named("aclnnTransQuantParamV2", scale=scale.view(-1), out=bits)
+    kept = (scale.view(torch.int32) & -8192).view(torch.float32)  # the matrix unit drops 13 bits
+    call.named("aclnnQuantMatmulV5", x1=a, x2=packed(b), x1Scale=rows, x2Scale=bits.view(2, n), yOffset=sums, groupSize=256, out=out)
+    close(out, (a.float() @ (b * kept.repeat_interleave(256, 0)) + sums) * rows, 3e-3)
+    four, zeros, result = torch.randint(-8, 8, (3, k)), torch.randn(2, n).half(), torch.empty(3, n, dtype=torch.bfloat16)
+    call.named("aclnnQuantMatmulV5", x1=packed(four), x2=packed(b.t().contiguous()), x1Scale=rows, x2Scale=scale, x2Offset=zeros,
+               transposeX2=True, groupSize=256, out=result)
+    wanted = four.float() @ ((b - zeros.float().repeat_interleave(256, 0)) * scale.repeat_interleave(256, 0)) * rows
+    close(result, wanted, 1e-2)
+    with pytest.raises(RuntimeError, match="161002.*yOffset is not supported"):
+        call.named("aclnnQuantMatmulV5", x1=a, x2=a.t().contiguous(), x2Scale=torch.rand(3), yOffset=torch.rand(3), out=torch.empty(3, 3))
+
+
+def test_float8_times_float4_with_a_scale_of_the_result(call):
+    x1, b = torch.randn(3, 64).to(torch.float8_e4m3fn), torch.randint(0, 256, (8, 32), dtype=torch.uint8)
+    scale, steps, out = torch.rand(8, 2).bfloat16(), torch.rand(1, 8), torch.empty(3, 8, dtype=torch.bfloat16)
+    bits = torch.empty(1, 8, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV2", scale=steps, out=bits)
+    kept = (steps.view(torch.int32) & -8192).view(torch.float32)
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=FourBits(b, FLOAT4_E2M1), x2Scale=scale, yScale=bits, transposeX2=True, groupSize=32, out=out)
+    level = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    level = torch.cat([level, -level])
+    numbers = torch.stack([level[(b & 15).long()], level[(b >> 4).long()]], -1).flatten(-2)
+    close(out, x1.float() @ (numbers * scale.float().repeat_interleave(32, 1)).t() * kept, 1e-2)
+    with pytest.raises(RuntimeError, match="161002.*yScale is not supported"):
+        call.named("aclnnQuantMatmulV5", x1=x1, x2=x1.t().contiguous(), x2Scale=torch.rand(3), yScale=bits[:, :3], out=out[:, :3])
+
+
 def test_groups_added(call):
     x1, x2 = torch.randn(6, 10).to(torch.float8_e5m2), torch.randn(10, 4).to(torch.float8_e5m2)
     s1, s2, sums, start = torch.rand(2), torch.rand(2), torch.randn(2, 6, 4), None
@@ -315,9 +353,28 @@ def test_transposing_products(call):
         call.named(name, x1=x1, x2=x2, x1Scale=s1, x2Scale=s2, dtype=1, permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
                    batchSplitFactor=1, out=out)
         close(out, expected, 3e-3)
+    with pytest.raises(RuntimeError, match="161002.*groupSize 32"):
+        call.named("aclnnTransposeQuantBatchMatMul", x1=x1, x2=x2, x1Scale=s1, x2Scale=s2, groupSize=32, permX1=[1, 0, 2],
+                   permX2=[0, 1, 2], permY=[1, 0, 2], out=out)
     call.named("aclnnTransposeBatchMatMulWeightNz", x1=x1.half(), x2=x2.half(), permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2],
                batchSplitFactor=1, out=out)
     close(out, (x1.transpose(0, 1).float() @ x2.float()).transpose(0, 1), 3e-3)
+
+
+def test_transposing_products_of_mx_blocks(call):
+    x1, x2 = torch.randn(5, 3, 128).to(torch.float8_e4m3fn), torch.randn(3, 128, 8).to(torch.float8_e4m3fn)
+    s1, s2, out = torch.randint(-3, 4, (5, 3, 4)), torch.randint(-3, 4, (3, 4, 8)), torch.empty(5, 3, 8)
+    e1 = (s1 + 127).to(torch.uint8).view(5, 3, 2, 2).view(torch.float8_e8m0fnu)
+    e2 = (s2 + 127).to(torch.uint8).view(3, 2, 2, 8).transpose(2, 3).contiguous().view(torch.float8_e8m0fnu)
+    left, right = x1.float() * (2.0**s1).repeat_interleave(32, 2), x2.float() * (2.0**s2).repeat_interleave(32, 1)
+    expected = (left.transpose(0, 1) @ right).transpose(0, 1)
+    for name in ("aclnnTransposeQuantBatchMatMul", "aclnnTransposeQuantBatchMatMulWeightNz"):
+        call.named(name, x1=x1, x2=x2, x1Scale=e1, x2Scale=e2, permX1=[1, 0, 2], permX2=[0, 1, 2], permY=[1, 0, 2], groupSize=32,
+                   out=out.zero_())
+        close(out, expected, 1e-4)
+    turned = {"x2": x2.mT.contiguous(), "x2Scale": e2.transpose(1, 2).contiguous(), "permX2": [0, 2, 1]}
+    call.named("aclnnTransposeQuantBatchMatMul", x1=x1, x1Scale=e1, permX1=[1, 0, 2], permY=[1, 0, 2], groupSize=32, out=out.zero_(), **turned)
+    close(out, expected, 1e-4)
 
 
 def test_convolution(call):
@@ -451,3 +508,57 @@ def test_products_that_become_eight_bits(call):
     call.named("aclnnBatchMatmulQuant", x1=a, x2=b, quantParam=packed, bias=bias, transposeX2=True, out=out)
     kept = (packed & 0xFFFFE000).int().view(torch.float32)
     near(out, ((a.float() @ b.float().t() + bias.float()) * kept - 3).clamp(-128, 127).round())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_norms_quantized_by_row(call, dtype):
+    x, gamma, beta, smooth = (torch.randn(*s).to(dtype) for s in ((4, 64), (64,), (64,), (64,)))
+    for more in ({}, {"betaOptional": beta}, {"betaOptional": beta, "smoothScalesOptional": smooth}):
+        out, scales = torch.empty(4, 64, dtype=torch.int8), torch.empty(4)
+        call.named("aclnnRmsNormDynamicQuant", x=x, gamma=gamma, epsilon=1e-6, dstType=2, yOut=out, scaleOut=scales, **more)
+        value = rms_norm(x, gamma, more.get("betaOptional"))
+        whole, steps = by_row(value * smooth.float() if "smoothScalesOptional" in more else value)
+        near(out, whole)
+        close(scales, steps, 1e-4)
+    with pytest.raises(RuntimeError, match="161002.*dstType 3"):
+        call.named("aclnnRmsNormDynamicQuant", x=x, gamma=gamma, epsilon=1e-6, dstType=3, yOut=out, scaleOut=scales)
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_swiglu_of_groups_quantized(call, left):
+    """Groups by their ends; without a mode, by row, with the factors of the rows for scales: those behind the groups have 0."""
+    x, smooth, offsets = torch.randn(5, 32), torch.rand(2, 16) + 0.5, torch.randn(2, 16)
+    ends, out, scales = torch.tensor([2, 5], dtype=torch.int32), torch.empty(5, 16, dtype=torch.int8), torch.empty(5)
+    a, b = x.chunk(2, -1)
+    value = F.silu(a) * b if left else a * F.silu(b)
+    rows = torch.tensor([0, 0, 1, 1, 1])
+    given = dict(x=x, smoothScalesOptional=smooth, groupIndexOptional=ends, activateLeft=left, yOut=out, scaleOut=scales)
+    whole, steps = by_row(value * smooth[rows])
+    for name in ("aclnnSwiGluQuant", "aclnnSwiGluQuantV2"):
+        call.named(name, **given)
+        near(out, whole)
+        close(scales, 1 / steps, 1e-4)
+    call.named("aclnnSwiGluQuant", **{**given, "groupIndexOptional": torch.tensor([2, 4], dtype=torch.int32)})
+    close(scales[:4], 1 / steps[:4], 1e-4)
+    assert scales[4] == 0 and not out[4].any()
+    call.named("aclnnSwiGluQuant", offsetsOptional=offsets, quantModeOptional="static", **given)
+    near(out, int8(value * smooth[rows] + offsets[rows]))
+
+
+@pytest.mark.parametrize("rows", [8, 80])
+@pytest.mark.parametrize("turned", [False, True])
+def test_first_products_with_quantised_weights(call, rows, turned):
+    """Up to 64 rows by what the client computed beforehand, otherwise by its parts."""
+    x, weight, out = torch.randn(rows, 16).half(), torch.randint(-128, 128, (16, 8), dtype=torch.int8), torch.empty(rows, 8).half()
+    add, scale, bias = torch.randint(-9, 9, (8,)).half(), (torch.rand(8) / 50).half(), torch.randn(8)
+    bits = torch.empty(8, dtype=torch.int64)
+    call.named("aclnnTransQuantParamV2", scale=scale.float() * 0.5, out=bits)
+    beforehand = (add.float() / 0.5 - 3).round().int()
+    given = dict(x1=x.t().contiguous() if turned else x, x2=weight.t().contiguous() if turned else weight, transposeX1=turned,
+                 transposeX2=turned, antiquantScale=0.5, antiquantOffset=3.0, bias=bias, out=out)
+    call.named("aclnnWeightQuantBatchMatmul", deqOffset=beforehand, deqScale=bits, addOffset=add, mulScale=scale,
+               diagonalMatrix=torch.eye(32, dtype=torch.int8), **given)
+    close(out, x.float() @ (((weight.float() - 3) * 0.5 + add.float()) * scale.float()) + bias, 5e-3)
+    if rows <= 64:
+        with pytest.raises(RuntimeError, match="161002.*deqOffset and deqScale are needed"):
+            call.named("aclnnWeightQuantBatchMatmul", addOffset=add, mulScale=scale, **given)

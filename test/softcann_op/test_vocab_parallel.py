@@ -34,7 +34,8 @@ def test_loss_of_two_ranks(call, dtype, keep):
     for weight, _, _, _, bits, place, logits in ranks:
         loss, softmax = torch.empty(TOKENS), torch.empty(TOKENS, WORDS) if keep else None
         call.named("aclnnFusedCrossEntropyLossWithMaxSum", logitsMax=highest, sumExpLogits=total, predictedLogits=predicted,
-                   vocabParallelLogitsOptional=logits, lossOut=loss, softMaxOutOptional=softmax)
+                   vocabParallelLogitsOptional=logits, lossOut=loss, softMaxOutOptional=softmax,
+                   **({"inputOptional": x, "weightOptional": weight} if keep else {}))
         close(loss, wanted, 1e-4)
         found, by_weight = torch.empty_like(x), torch.empty_like(weight)
         call.named("aclnnFusedLinearCrossEntropyLossGrad", grad=grad, input=x, weight=weight, targetMask=bits, maskedTarget=place,

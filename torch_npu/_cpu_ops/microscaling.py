@@ -113,7 +113,7 @@ def npu_grouped_dynamic_mx_quant(
     """MX quantization along the rows of x [rows, size], the blocks of each group for themselves.
 
     ``group_index``: where the groups end, int32 [groups]. Returns (elements [rows, size], scales [rows / 64 + groups, size,
-    2]: the groups' one after the other, each with ceil(its rows / 64) pairs; the rest is 0).
+    2]: group g's begin at its first row / 64 + g, ceil(its rows / 64) pairs; the rest is 0).
     """
     name = "npu_grouped_dynamic_mx_quant"
     kind = format_of(name, dst_type)
@@ -122,13 +122,13 @@ def npu_grouped_dynamic_mx_quant(
     y = x.new_zeros((rows, size), dtype=_FP8[kind]) if kind in _FP8 else x.new_zeros((rows, size // 2), dtype=torch.uint8)
     if x.device.type == "meta":
         return y, scales
-    start = place = 0
-    for end in group_index.tolist():
+    start = 0
+    for group, end in enumerate(group_index.tolist()):
         if end > start:
             part, pairs = quantize_blocks(name, x[start:end], 0, kind, round_mode, scale_alg or 0, dst_type_max or 0.0, blocksize)
             y.view(torch.uint8)[start:end] = part.view(torch.uint8)
+            place = start // (2 * blocksize) + group
             scales[place : place + pairs.shape[0]] = pairs
-            place += pairs.shape[0]
         start = end
     return y, scales
 
@@ -188,7 +188,8 @@ def npu_grouped_dynamic_block_quant(
     """:func:`npu_dynamic_block_quant` of x [rows, columns], the blocks of each group of rows for themselves.
 
     ``group_list``: where the groups end (``group_list_type`` 0) or how long they are (1). Returns (elements, scales [rows //
-    row_block_size + groups, ceil(columns / col_block_size)]: the groups' one after the other; the rest is 0).
+    row_block_size + groups, ceil(columns / col_block_size)]: group g's begin at its first row // row_block_size + g; the rest
+    is 0).
     """
     dtype, largest = _block_target("npu_grouped_dynamic_block_quant", dst_type)
     rows, columns = x.shape[-2:]
@@ -198,15 +199,15 @@ def npu_grouped_dynamic_block_quant(
     if x.device.type == "meta":
         return y, scales
     ends = ends_of(group_list, group_list_type)
-    start = place = 0
-    for end in ends:
+    start = 0
+    for group, end in enumerate(ends):
         if end > start:
             part, found = _in_blocks(
                 x[..., start:end, :], row_block_size, col_block_size, dtype, dst_type_max or largest, min_scale
             )
             y.view(torch.uint8)[..., start:end, :] = part.view(torch.uint8)
+            place = start // row_block_size + group
             scales[..., place : place + found.shape[-2], :] = found
-            place += found.shape[-2]
         start = end
     return y, scales
 

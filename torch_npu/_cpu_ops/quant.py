@@ -140,7 +140,8 @@ def _quantized_int8(value: Tensor, shape: Sequence[int], group: Any, groups: int
 def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offsets: Optional[Tensor] = None,
                      group_index: Optional[Tensor] = None, activate_left: bool = False, quant_mode: int = 0,
                      group_list_type: int = 0, dst_type: Optional[torch.dtype] = None) -> Tuple[Tensor, Tensor]:
-    """swiglu of the halves a, b of the last dimension, as int8 with a scale for each token, as :func:`npu_dynamic_quant`.
+    """swiglu of the halves a, b of the last dimension, as int8 with a scale for each token: what it was multiplied with, 127 over
+    its greatest magnitude, where :func:`npu_dynamic_quant` tells the reciprocal.
 
     ``activate_left``: ``silu(a) * b``, otherwise ``a * silu(b)``. ``smooth_scales``: multiplies the result before it is
     rounded, one row or, with ``group_index``, one for each group of rows. ``group_index``: where the groups end
@@ -154,8 +155,12 @@ def npu_swiglu_quant(x: Tensor, *, smooth_scales: Optional[Tensor] = None, offse
     rows, group = wide(x).reshape(-1, x.shape[-1]), None
     if group_index is not None:
         group = groups_of(rows.shape[0], group_index.cumsum(0) if group_list_type == 1 else group_index)
-    return _quantized_int8(_swiglu(rows, activate_left), x.shape, group, 0 if group_index is None else group_index.numel(),
-                           smooth_scales, offsets, quant_mode)
+    count = 0 if group_index is None else group_index.numel()
+    out, scale = _quantized_int8(_swiglu(rows, activate_left), x.shape, group, count, smooth_scales, offsets, quant_mode)
+    if not quant_mode:
+        return out, scale
+    factor = scale.reciprocal()
+    return out, factor if group is None else torch.where((group < count).view(scale.shape), factor, 0.0)
 
 
 def npu_dequant_swiglu_quant(x: Tensor, *, weight_scale: Optional[Tensor] = None, activation_scale: Optional[Tensor] = None,

@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl/acl_types.h"
+#include "acl/acl.h"
 
 #define HCCL_ROOT_INFO_BYTES 4108
 #define BUFFER_NAME_MAX_LENGTH 128

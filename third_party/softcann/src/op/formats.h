@@ -27,9 +27,14 @@ constexpr bool is_base_format(int format) {
 
 // Operators with weights in FRACTAL_NZ say so in their names, but for the oldest; their kernels ask in_base_format().
 inline bool takes_formats(std::string_view op) {
-  const bool weights = op.find("WeightNz") != op.npos || op.find("WeightNZ") != op.npos || op == "aclnnWeightQuantBatchMatmulNz";
-  return weights || op == "aclnnNpuFormatCast" || op == "aclnnWeightQuantPreprocess" || op == "aclnnQuantMatmulV5" ||
-         op == "aclnnMm" || op == "aclnnMatmul" || op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight";
+  const bool weights = op.find("WeightNz") != op.npos || op.find("WeightNZ") != op.npos ||
+                       op == "aclnnWeightQuantBatchMatmulNz" || op == "aclnnWeightQuantBatchMatmulV2" ||
+                       op == "aclnnWeightQuantBatchMatmulV3";
+  return weights || op == "aclnnNpuFormatCast" || op == "aclnnWeightQuantPreprocess" || op == "aclnnQuantMatmulV3" ||
+         op == "aclnnQuantMatmulV4" || op == "aclnnQuantMatmulV5" || op == "aclnnMm" || op.substr(0, 14) == "aclnnMlaProlog" ||
+         op == "aclnnMatmul" || op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight" ||
+         op == "aclnnTransConvolutionWeight" || op == "aclnnConvolution" || op == "aclnnGroupedMatmulSwigluQuant" ||
+         op == "aclnnConvertWeightToINT4Pack";
 }
 
 }  // namespace softcann::op

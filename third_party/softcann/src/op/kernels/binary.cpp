@@ -54,6 +54,11 @@ OP_FULL(aclnnSub, COST,
 OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::mul_outf(self, other, out); }
 OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { at::cpu::div_outf(self, other, out); }
 OP_COST(aclnnDivMod, COST) { at::cpu::div_outf(self, other, rounding(mode), out); }
+// TensorFlow's: quotients cut toward 0 or down, remainders with the dividend's sign, products in which a 0 on the right wins.
+OP_COST(aclnnTruncateDiv, elementwise(yOut, x1, x2)) { at::cpu::div_outf(x1, x2, "trunc", writable(yOut)); }
+OP_COST(aclnnTruncateMod, elementwise(yOut, x1, x2)) { at::cpu::fmod_outf(x1, x2, writable(yOut)); }
+OP_COST(aclnnFloorDiv, elementwise(yOut, x1, x2)) { at::cpu::floor_divide_outf(x1, x2, writable(yOut)); }
+OP_COST(aclnnMulNoNan, elementwise(yOut, x1, x2)) { writable(yOut).copy_(at::where(x2 == 0, 0, x1 * x2)); }
 OP_COST(aclnnFloorDivide, COST) { at::cpu::floor_divide_outf(self, other, out); }
 OP_COST(aclnnRsub, COST) {
   require(out.scalar_type() != at::kBool, out, "sub");

@@ -5,6 +5,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/direct_conv.h"
 #include "op/kernels/gemm.h"
+#include "op/kernels/storage_format.h"
 #include "op/kernels/unfolded_conv.h"
 
 namespace softcann::op {
@@ -100,7 +101,11 @@ void unfolded_gradients(const UnfoldedShape& shape, const at::Tensor& dy, const 
 
 using namespace softcann::op;
 
-OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
+namespace {
+
+void convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, at::IntArrayRef stride,
+                 at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef outputPadding,
+                 int64_t groups, at::Tensor& output) {
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
   if (const auto shape = direct_shape(input, weight, output, stride, padding, dilation, transposed, groups);
       shape && plain_float(bias)) {
@@ -120,6 +125,13 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
     return at::convolution(x, w, maybe(b), spread(stride, spatial), pad, spread(dilation, spatial), transposed,
                            spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups);
   });
+}
+
+}  // namespace
+
+// `weight` may be in the blocks of aclnnTransConvolutionWeight.
+OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
+  convolution(input, in_base_format(weight), bias, stride, padding, dilation, transposed, outputPadding, groups, output);
 }
 OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;

@@ -236,6 +236,34 @@ OP_COST(aclnnForeachSubList, loops_cost(out, x1, x2)) {
 OP_COST(aclnnForeachSubListV2, loops_cost(out, x1, x2)) {
   each(x1, x2, out, [&](auto& a, auto& b, auto& to) { sub(a, b, alpha, to); });
 }
+OP_COST(aclnnForeachAddListInplace, loops_cost(x1, x2)) {
+  const at::Scalar factor = number(alpha);
+  each(x1, x2, x1, [&](auto& a, auto& b, auto& to) { add(a, b, factor, to); });
+}
+OP_COST(aclnnForeachSubListInplace, loops_cost(x1, x2)) {
+  const at::Scalar factor = number(alpha);
+  each(x1, x2, x1, [&](auto& a, auto& b, auto& to) { sub(a, b, factor, to); });
+}
+OP_COST(aclnnForeachMulListInplace, loops_cost(x1, x2)) {
+  each(x1, x2, x1, [](auto& a, auto& b, auto& to) { mul(a, b, to); });
+}
+OP_COST(aclnnForeachDivListInplace, loops_cost(x1, x2)) {
+  each(x1, x2, x1, [](auto& a, auto& b, auto& to) { div(a, b, to); });
+}
+OP_COST(aclnnForeachMulScalarInplace, loops_cost(x)) {
+  const at::Scalar value = number(scalar);
+  each(x, x, [&](auto& from, auto& to) { mul(from, value, to); });
+}
+OP_COST(aclnnForeachSubScalarInplace, loops_cost(x)) {
+  const at::Scalar value = number(scalar);
+  each(x, x, [&](auto& from, auto& to) { sub(from, value, to); });
+}
+OP(aclnnForeachLogInplace) {
+  each(x, x, [](auto& from, auto& to) { at::cpu::log_outf(from, to); });
+}
+OP(aclnnForeachACosInplace) {
+  each(x, x, [](auto& from, auto& to) { at::cpu::acos_outf(from, to); });
+}
 OP(aclnnForeachPowScalarAndTensor) {
   each(x, out, [&](auto& exponent, auto& to) { at::cpu::pow_outf(scalar, exponent, to); });
 }

@@ -75,8 +75,6 @@ Layout matrix_layout(at::IntArrayRef sizes, int64_t columns) {
   return layout;
 }
 
-Stored stored_of(const aclTensor& made) { return {made.tensor, made.format, made.type, made.capacity}; }
-
 Layout layout_of(const Stored& stored, at::IntArrayRef sizes) {
   const int64_t c0 = stored.memory.itemsize() == 1 ? 32 : 16;
   switch (stored.format) {
@@ -89,7 +87,7 @@ Layout layout_of(const Stored& stored, at::IntArrayRef sizes) {
     case ACL_FRACTAL_Z_3D:
       return image_layout(sizes, c0, block_rows);
     case ACL_FORMAT_FRACTAL_NZ:
-      return matrix_layout(sizes, c0);
+      return matrix_layout(sizes, stored.columns ? stored.columns : c0);
     case ACL_FORMAT_FRACTAL_NZ_C0_16:
     case ACL_FORMAT_FRACTAL_NZ_C0_32: {
       const int64_t columns = stored.format == ACL_FORMAT_FRACTAL_NZ_C0_32 ? 32 : 16;
@@ -108,13 +106,15 @@ at::Tensor blocks_of(const Stored& stored, const Layout& layout) {
   std::vector<int64_t> physical;
   for (const int64_t dim : layout.order) physical.push_back(layout.blocked[static_cast<size_t>(dim)]);
   const int64_t count = c10::multiply_integers(physical);
-  TORCH_CHECK(count == stored.capacity, "storage format ", static_cast<int>(stored.format), " of ", layout.padded, " takes ",
-              count, " elements, but the storage has ", stored.capacity);
+  TORCH_CHECK(count == stored.capacity || (count > stored.capacity && count <= stored.reach), "storage format ",
+              static_cast<int>(stored.format), " of ", layout.padded, " takes ", count, " elements, but the storage has ",
+              stored.capacity);
   std::vector<int64_t> back(layout.order.size());
   for (size_t i = 0; i < back.size(); ++i) back[static_cast<size_t>(layout.order[i])] = static_cast<int64_t>(i);
   std::vector<int64_t> strides(physical.size(), 1);
   for (size_t i = physical.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * physical[i + 1];
-  return in_bytes(stored.memory).as_strided(physical, strides, 0).permute(back);
+  const at::Tensor bytes = in_bytes(stored.memory);
+  return at::from_blob(bytes.storage().mutable_data(), physical, strides, bytes.options()).permute(back);
 }
 
 // int4 of which eight are an int32 may have come to their storage format as bytes, two in each: the storage is described as
@@ -138,6 +138,22 @@ void from_base(const at::Tensor& base, const at::Tensor& target) {
 }  // namespace
 
 namespace softcann::op {
+
+// Clients that allocate as many bytes as the format takes may still describe as many elements as the base has. Those that
+// describe blocks say how wide these are, which is no more than 32 bytes.
+Stored stored_of(const aclTensor& made) {
+  uintptr_t begin = 0;
+  size_t size = 0;
+  const auto address = reinterpret_cast<uintptr_t>(made.address);
+  const bool known = softcann::live_memory(made.address, 1, &begin, &size);
+  const int64_t reach = known ? static_cast<int64_t>(begin + size - address) / made.item : 0;
+  int64_t columns = 0;
+  if (made.format == ACL_FORMAT_FRACTAL_NZ && made.storage_rank == made.tensor.dim() + 2) {
+    const int64_t* block = made.storage_dims() + made.storage_rank - 2;
+    if (block[0] == block_rows && block[1] * made.item <= 32) columns = block[1];
+  }
+  return {made.tensor, made.format, made.type, made.capacity, reach, columns};
+}
 
 bool is_turned(const at::Tensor& tensor) { return tensor.dim() > 1 && tensor.stride(-1) != 1 && tensor.stride(-2) == 1; }
 

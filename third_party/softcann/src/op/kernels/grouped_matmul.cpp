@@ -273,13 +273,22 @@ void require_correctable(const char* name, at::TensorList weights, at::TensorLis
   }
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)
+namespace {
+
+// Weights that clients describe with the sizes of their blocks, [groups, n / 32, k / 16, 16, 32], as [groups, k, n].
+at::Tensor unblocked(const at::Tensor& weight) {
+  return weight.dim() == 5 ? weight.permute({0, 2, 3, 1, 4}).flatten(3, 4).flatten(1, 2) : weight;
+}
+
+}  // namespace
+
 // `weight` may be in FRACTAL_NZ.
 #define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                  \
   OP(NAME) {                                                                            \
     TORCH_CHECK(!given(offset), #NAME ": offset is not supported");                     \
     const std::vector<at::Tensor> corrections(given(bias) ? 1 : 0, bias);               \
     require_correctable(#NAME, weight, corrections);                                    \
-    const at::Tensor base = in_base_format(weight);                                     \
+    const at::Tensor base = unblocked(in_base_format(weight));                          \
     const QuantGroups groups{base, weightScale, group_ends(groupList, 0), corrections}; \
     swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);           \
     if (given(outputOffset)) outputOffset.zero_();                                      \
@@ -306,19 +315,23 @@ struct FinalizedGroups {
 
 }  // namespace
 
-#define GROUPED_FINALIZE(NAME, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX)                                         \
+#define GROUPED_FINALIZE_OF(NAME, X, W, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX, TURN_X, TURN_W, OUT)           \
   OP(NAME) {                                                                                                            \
     TORCH_CHECK(!given(BIAS) && !given(OFFSET), #NAME ": bias and offset are not supported");                           \
-    TORCH_CHECK(!transposeX1, #NAME ": transposeX1 is not supported");                                                  \
-    const at::Tensor stored = in_base_format(x2), base = transposeX2 ? stored.mT() : stored;                            \
+    TORCH_CHECK(!(TURN_X), #NAME ": transposeX1 is not supported");                                                     \
+    const at::Tensor stored = in_base_format(W), base = (TURN_W) ? stored.mT() : stored;                                \
     const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                              \
     const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                            \
-    const at::Tensor products = groups.run(x1, pertokenScaleOptional);                                                  \
-    FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(products, groups.ends.back(), out); \
+    const at::Tensor products = groups.run(X, pertokenScaleOptional);                                                   \
+    FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(products, groups.ends.back(), OUT); \
   }
+#define GROUPED_FINALIZE(NAME, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX) \
+  GROUPED_FINALIZE_OF(NAME, x1, x2, SCALE, BIAS, OFFSET, LIST, SHARED, LOGIT, INDEX, transposeX1, transposeX2, out)
 #define GROUPED_FINALIZE_OPTIONAL(NAME)                                                                                      \
   GROUPED_FINALIZE(NAME, scaleOptional, biasOptional, offsetOptional, groupListOptional, sharedInputOptional, logitOptional, \
                    rowIndexOptional)
+GROUPED_FINALIZE_OF(aclnnGroupedMatmulFinalizeRouting, x, w, scaleOptional, biasOptional, at::Tensor(), groupListOptional,
+                    sharedInputOptional, logitOptional, rowIndexOptional, transposeX, transposeW, y)
 GROUPED_FINALIZE_OPTIONAL(aclnnGroupedMatmulFinalizeRoutingV2)
 GROUPED_FINALIZE_OPTIONAL(aclnnGroupedMatmulFinalizeRoutingV3)
 GROUPED_FINALIZE(aclnnGroupedMatmulFinalizeRoutingWeightNz, scale, bias, at::Tensor(), groupList, sharedInput, logit, rowIndex)
@@ -409,16 +422,19 @@ OP(aclnnFFNV3) {
          activation}
       .run(x, ends, y);
 }
-OP(aclnnFFNV2) {
-  std::vector<int64_t> ends = expertTokens.vec();
-  if (!tokensIndexFlag) std::partial_sum(ends.begin(), ends.end(), ends.begin());
-  Layers{{weight1, bias1, deqScale1, antiquantScale1, antiquantOffset1},
-         {weight2, bias2, deqScale2, antiquantScale2, antiquantOffset2},
-         scale,
-         offset,
-         activation}
-      .run(x, ends, y);
-}
+#define FFN(NAME, ARE_ENDS)                                                    \
+  OP(NAME) {                                                                   \
+    std::vector<int64_t> ends = expertTokens.vec();                            \
+    if (!(ARE_ENDS)) std::partial_sum(ends.begin(), ends.end(), ends.begin()); \
+    Layers{{weight1, bias1, deqScale1, antiquantScale1, antiquantOffset1},     \
+           {weight2, bias2, deqScale2, antiquantScale2, antiquantOffset2},     \
+           scale,                                                              \
+           offset,                                                             \
+           activation}                                                         \
+        .run(x, ends, y);                                                      \
+  }
+FFN(aclnnFFN, false)
+FFN(aclnnFFNV2, tokensIndexFlag)
 
 namespace {
 

@@ -93,7 +93,12 @@ OP(aclnnInplaceIndexFillTensor) {
 }
 
 OP(aclnnGather) { at::cpu::gather_outf(self, dim, index.to(at::kLong), false, out); }
-OP(aclnnGatherV2) { put(out, self.index_select(dim, index.reshape({-1}))); }
+// Negative indices count from the end; those of V3 must not be negative.
+OP(aclnnGatherV2) {
+  const at::Tensor flat = index.reshape({-1});
+  const int64_t size = self.dim() == 0 ? 1 : self.size(dim);
+  put(out, self.index_select(dim, at::where(flat < 0, flat + size, flat)));
+}
 OP(aclnnGatherV3) {
   TORCH_CHECK(batchDims == 0, "aclnnGatherV3: batchDims ", batchDims, " is not supported");
   put(out, self.index_select(dim, index.reshape({-1})));

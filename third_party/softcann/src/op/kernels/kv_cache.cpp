@@ -198,12 +198,12 @@ at::Tensor slot_of(const at::Tensor& position, const at::Tensor& tables, int64_t
 
 void advance_one(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions, const at::Tensor& lengths,
                  const at::Tensor& slots, const at::Tensor& tables, int64_t queries, int64_t page_rows) {
-  const auto first = [&](const at::Tensor& t) { return t.slice(0, 0, queries); };
+  const auto first = [&](const at::Tensor& t) { return t.view({-1}).slice(0, 0, queries); };
   const at::Tensor position = first(lengths).to(at::kLong);
   put(first(tokens), first(sampled.reshape({-1})));
   put(first(positions), position);
   put(first(lengths), position + 1);
-  put(first(slots), slot_of(position, first(tables), page_rows));
+  put(first(slots), slot_of(position, tables.slice(0, 0, queries), page_rows));
 }
 
 }  // namespace
@@ -302,15 +302,41 @@ at::Tensor by_rows(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
   }                                                                                                                            \
   put(queryRopeOut, q.turned);
 
-OP(aclnnMlaPrologV2WeightNz){MLA_PROLOG(tokenX.scalar_type() == at::kChar && kvCacheRef.scalar_type() == at::kChar, 1, 1,
-                                        cacheIndex)} OP(aclnnMlaPrologV3WeightNz) {
+#define MLA_PROLOG_TWO(NAME) \
+  OP(NAME) { MLA_PROLOG(tokenX.scalar_type() == at::kChar && kvCacheRef.scalar_type() == at::kChar, 1, 1, cacheIndex) }
+MLA_PROLOG_TWO(aclnnMlaPrologV2)
+MLA_PROLOG_TWO(aclnnMlaPrologV2WeightNz)
+OP(aclnnMlaProlog) {
+  const at::Tensor dequantScaleQNopeOutOptional;
+  MLA_PROLOG(false, 1, 1, cacheIndex)
+}
+
+namespace {
+
+void refuse_tiled_caches(const char* op, int64_t cache_mode, int64_t weight_mode, int64_t merged, int64_t merged_scales) {
+  TORCH_CHECK(cache_mode <= 2 && weight_mode <= 2 && merged == 0 && merged_scales == 0, op,
+              ": caches quantised in tiles, merged caches and MX weights are not supported");
+}
+
+}  // namespace
+
+OP(aclnnMlaPrologV3WeightNz) {
   TORCH_CHECK(!given(actualSeqLenOptional) && !given(kNopeClipAlphaOptional),
               "aclnnMlaPrologV3WeightNz: actualSeqLen and kNopeClipAlpha are not supported");
-  TORCH_CHECK(kvCacheQuantMode <= 2 && weightQuantMode <= 2 && ckvkrRepoMode == 0 && quantScaleRepoMode == 0,
-              "aclnnMlaPrologV3WeightNz: caches quantised in tiles, merged caches and MX weights are not supported");
+  refuse_tiled_caches("aclnnMlaPrologV3WeightNz", kvCacheQuantMode, weightQuantMode, ckvkrRepoMode, quantScaleRepoMode);
   MLA_PROLOG(queryQuantMode == 1, qcQrScale, kcScale, cacheIndexOptional)
   if (given(queryNormOutOptional) && queryNormOutOptional.numel() == q.norm.numel()) put(queryNormOutOptional, q.norm);
   if (given(dequantScaleQNormOutOptional) && q.norm_scale.defined()) put(dequantScaleQNormOutOptional, q.norm_scale);
+}
+// kNopeClipAlpha is for caches in tiles.
+OP(aclnnMlaPrologV3) {
+  TORCH_CHECK(!given(actualSeqLenOptional), "aclnnMlaPrologV3: actualSeqLen is not supported");
+  refuse_tiled_caches("aclnnMlaPrologV3", kvCacheQuantMode, weightQuantMode, ckvkrRepoMode, quantScaleRepoMode);
+  const at::Tensor& dequantScaleQNopeOutOptional = dequantScaleQNopeOut;
+  MLA_PROLOG(queryQuantMode == 1, qcQrScale, kcScale, cacheIndexOptional)
+  if (!queryNormFlag) return;
+  put(queryNormOut, q.norm);
+  if (given(dequantScaleQNormOut) && q.norm_scale.defined()) put(dequantScaleQNormOut, q.norm_scale);
 }
 // By name: the inputs of the first interface up to the scales, those left out absent; queries, turned queries and the two caches.
 NAMED(MlaProlog) {

@@ -8,6 +8,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/quantize.h"
 
 using namespace softcann::op;
 
@@ -27,15 +28,29 @@ OP(aclnnMoeComputeExpertTokens) {
   const at::Tensor bounds = at::arange(numExperts, sortedExperts.options());
   put(out, at::searchsorted(sortedExperts.contiguous(), bounds, false, true));
 }
-OP(aclnnMoeInitRouting) {
-  const int64_t tokens = x.size(0);
-  const auto [experts, order] = at::sort(expertIdx.reshape({-1}), /*stable=*/true, 0, false);
-  const at::Tensor copies = rowIdx.reshape({-1}).to(at::kLong).index_select(0, order);
-  put(expandedExpertIdxOut, experts);
+namespace {
+
+// Of expanded x, as one row of x for each copy that it has room for.
+at::Tensor expanded(const at::Tensor& x, const at::Tensor& row_index, const at::Tensor& expert_index, int64_t rows,
+                    const at::Tensor& places_out, const at::Tensor& experts_out) {
+  const auto [experts, order] = at::sort(expert_index.reshape({-1}), /*stable=*/true, 0, false);
+  const at::Tensor copies = row_index.reshape({-1}).to(at::kLong).index_select(0, order);
+  put(experts_out, experts);
   at::Tensor places = at::empty_like(copies);
   places.index_copy_(0, copies, at::arange(copies.numel(), at::kLong));
-  put(expandedRowIdxOut, places);
-  put(expandedXOut, x.index_select(0, copies.slice(0, 0, expandedXOut.size(0)).remainder(tokens)));
+  put(places_out, places);
+  return x.index_select(0, copies.slice(0, 0, rows).remainder(x.size(0)));
+}
+
+}  // namespace
+
+OP(aclnnMoeInitRouting) {
+  put(expandedXOut, expanded(x, rowIdx, expertIdx, expandedXOut.size(0), expandedRowIdxOut, expandedExpertIdxOut));
+}
+// round(x * scale + offset) in int8.
+OP(aclnnMoeInitRoutingQuant) {
+  const at::Tensor rows = expanded(x, rowIdx, expertIdx, expandedXOut.size(0), expandedRowIdxOut, expandedExpertIdxOut);
+  put_quantized(expandedXOut, widened(rows) * scale + offset);
 }
 
 namespace {
@@ -196,6 +211,72 @@ OP(aclnnMoeTokenUnpermuteGrad) {
   }
   const int64_t count = permutedTokensGradOut.size(0);
   const at::Tensor kept = (places < count).nonzero().squeeze(1);
+  at::Tensor result = at::zeros(permutedTokensGradOut.sizes(), at::kFloat);
+  result.index_add_(0, places.index_select(0, kept), rows.reshape({-1, grad.size(-1)}).index_select(0, kept));
+  put(permutedTokensGradOut, result);
+}
+
+namespace {
+
+// Of copies sorted by expert, those of this rank's experts: from range[0] up to range[1], all of `count` where there is none.
+struct Own {
+  int64_t first, end;
+
+  Own(const char* op, at::IntArrayRef range, int64_t count)
+      : first(range.empty() ? 0 : range[0]), end(range.empty() ? count : range[range.size() - 1]) {
+    TORCH_CHECK(range.empty() || range.size() == 2, op, ": rangeOptional has ", range.size(), " elements, not 2");
+    TORCH_CHECK(first >= 0 && first <= end && end <= count, op, ": range ", first, " to ", end, " of ", count, " copies");
+  }
+  int64_t size() const { return end - first; }
+  // Places among the own ones; size() for those of other ranks.
+  at::Tensor own(const at::Tensor& places) const {
+    const at::Tensor at_first = places.to(at::kLong) - first;
+    return at::where((at_first < 0).logical_or(at_first >= size()), size(), at_first);
+  }
+};
+
+}  // namespace
+
+OP(aclnnMoeTokenPermuteWithEp) {
+  constexpr const char* name = "aclnnMoeTokenPermuteWithEp";
+  no_padding(paddedMode);
+  const Own own(name, rangeOptional, indices.numel());
+  const int64_t k = copies_of_each(indices), rows = permuteTokensOut.size(0);
+  TORCH_CHECK(rows <= own.size(), name, ": ", rows, " rows for a range of ", own.size());
+  const at::Tensor mine = at::argsort(indices.reshape({-1}), true).narrow(0, own.first, rows);
+  put(sortedIndicesOut, places_of(indices));
+  put(permuteTokensOut, tokens.index_select(0, mine.floor_divide(k)));
+  if (given(probsOptional)) put(permuteProbsOut, probsOptional.reshape({-1}).index_select(0, mine));
+}
+OP(aclnnMoeTokenPermuteWithEpGrad) {
+  no_padding(paddedMode);
+  const Own own("aclnnMoeTokenPermuteWithEpGrad", rangeOptional, sortedIndices.numel());
+  const at::Tensor places = own.own(sortedIndices), rows = gathered(widened(permutedTokensOutputGrad), places);
+  put(tokenGradOut, rows.view({-1, numTopk, rows.size(-1)}).sum({1}));
+  if (given(permutedProbsOutputGradOptional)) {
+    put(probsGradOut, gathered(widened(permutedProbsOutputGradOptional).reshape({-1, 1}), places));
+  }
+}
+OP(aclnnMoeTokenUnpermuteWithEp) {
+  no_padding(paddedMode);
+  const Own own("aclnnMoeTokenUnpermuteWithEp", rangeOptional, sortedIndices.numel());
+  const int64_t k = given(probsOptional) ? copies_of_each(probsOptional) : copies_of_each(sortedIndices, out.size(0));
+  at::Tensor rows = gathered(widened(permutedTokens), own.own(sortedIndices)).view({-1, k, permutedTokens.size(-1)});
+  if (given(probsOptional)) rows = rows * widened(probsOptional).reshape({-1, k, 1});
+  put(out, rows.sum({1}));
+}
+OP(aclnnMoeTokenUnpermuteWithEpGrad) {
+  no_padding(paddedMode);
+  const Own own("aclnnMoeTokenUnpermuteWithEpGrad", rangeOptional, sortedIndices.numel());
+  const at::Tensor grad = widened(unpermutedTokensGrad), places = own.own(sortedIndices);
+  const int64_t k = copies_of_each(sortedIndices, grad.size(0));
+  at::Tensor rows = grad.unsqueeze(1).expand({-1, k, -1});
+  if (given(probsOptional)) {
+    const at::Tensor tokens = gathered(widened(permutedTokensOptional), places).view({-1, k, grad.size(-1)});
+    put(probsGradOut, (tokens * rows).sum({-1}));
+    rows = rows * widened(probsOptional).reshape({-1, k, 1});
+  }
+  const at::Tensor kept = (places < own.size()).nonzero().squeeze(1);
   at::Tensor result = at::zeros(permutedTokensGradOut.sizes(), at::kFloat);
   result.index_add_(0, places.index_select(0, kept), rows.reshape({-1, grad.size(-1)}).index_select(0, kept));
   put(permutedTokensGradOut, result);

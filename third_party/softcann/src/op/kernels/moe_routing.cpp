@@ -145,6 +145,26 @@ OP(aclnnMoeFinalizeRoutingV2) {
   FinalizeRouting{expandedX, expandedRowIdx, x1Optional, x2Optional, biasOptional, scalesOptional, expertIdxOptional, dropPadMode}
       .run(out);
 }
+// Copies are numbered row by row; gradients of those that went nowhere stay 0.
+OP(aclnnMoeFinalizeRoutingV2Grad) {
+  TORCH_CHECK(dropPadMode == 0 || dropPadMode == 1, "aclnnMoeFinalizeRoutingV2Grad: dropPadMode ", dropPadMode,
+              " is not one of 0, 1");
+  const int64_t tokens = gradY.size(0), size = gradY.size(-1);
+  const FinalizeRouting forward{expandedXOptional, expandedRowIdx, {}, {}, biasOptional, scalesOptional, expertIdxOptional, 2};
+  const at::Tensor place = forward.by_token(expandedRowIdx.to(at::kLong), tokens), grad = widened(gradY).unsqueeze(1);
+  at::Tensor copies = grad.expand({tokens, place.size(1), size});
+  if (given(scalesOptional)) {
+    TORCH_CHECK(given(expandedXOptional) && given(biasOptional) <= given(expertIdxOptional),
+                "aclnnMoeFinalizeRoutingV2Grad: scales need expandedX, bias needs expertIdx");
+    put(gradScalesOut, (forward.results(tokens) * grad).sum({-1}));
+    copies = copies * widened(scalesOptional).reshape({tokens, -1, 1});
+  }
+  at::Tensor rows = at::zeros({gradExpandedXOut.numel() / size, size}, at::kFloat);
+  const at::Tensor kept = place.ge(0).logical_and(place < rows.size(0));
+  rows.index_copy_(0, place.masked_select(kept),
+                   copies.reshape({-1, size}).index_select(0, kept.reshape({-1}).nonzero().squeeze(1)));
+  put(gradExpandedXOut, rows.view(gradExpandedXOut.sizes()));
+}
 // Experts that compute nothing: zero, the token itself, and a1 * token + a2 * v.
 OP(aclnnMoeFinalizeRoutingV4) {
   const FinalizeRouting routing{expandedX,    expandedRowIdx, x1Optional,        x2Optional,

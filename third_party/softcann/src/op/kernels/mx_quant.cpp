@@ -44,8 +44,10 @@ struct Scaling {
   double largest;
   std::string_view mode;
   int64_t block = block_size;
+  double least = 0;  // of algorithm 1: a block's greatest number counts as this much
 
-  at::Tensor exponents(const at::Tensor& top, const at::Tensor& out) const {
+  at::Tensor exponents(const at::Tensor& greatest, const at::Tensor& out) const {
+    const at::Tensor top = least > 0 ? greatest.clamp_min(least) : greatest;
     TORCH_CHECK(algorithm >= 0 && algorithm <= 2, "MX quantization: scaleAlg ", algorithm, " is not one of 0, 1, 2");
     TORCH_CHECK(halved(out) || mode.empty() || mode == "rint", "MX quantization to float8: round mode '", mode,
                 "' is not supported, only rint");
@@ -91,10 +93,27 @@ void quantize_blocks(const at::Tensor& x, int64_t axis, const Scaling& scaling, 
   put_quantized(out, blocks.values, scaling.mode);
   put_codes(scales, blocks.scales);
 }
-// Along the last axis and along the one before it.
-void quantize_both(const at::Tensor& x, const Scaling& scaling, const at::Tensor& out1, const at::Tensor& scales1,
-                   const at::Tensor& out2, const at::Tensor& scales2) {
+// Along rows within each group; scales of group g begin at pair start / 64 + g, so that each group has room for a last block that
+// is not full.
+void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out,
+                    const at::Tensor& scales) {
+  out.view(at::kByte).zero_();
+  put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
+  int64_t start = 0, group = 0;
+  for (const int64_t end : group_ends(ends, 0)) {
+    if (end > start) {
+      const int64_t place = start / (2 * scaling.block) + group, pairs = pieces(end - start, 2 * scaling.block);
+      quantize_blocks(x.slice(0, start, end), 0, scaling, out.slice(0, start, end), scales.slice(0, place, place + pairs));
+    }
+    start = end;
+    ++group;
+  }
+}
+// Along the last axis and along the one before it, in groups where there are `ends`.
+void quantize_both(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out1,
+                   const at::Tensor& scales1, const at::Tensor& out2, const at::Tensor& scales2) {
   quantize_blocks(x, -1, scaling, out1, scales1);
+  if (given(ends)) return grouped_blocks(x, ends, scaling, out2, scales2);
   quantize_blocks(x, -2, scaling, out2, scales2);
 }
 
@@ -103,14 +122,15 @@ void quantize_both(const at::Tensor& x, const Scaling& scaling, const at::Tensor
 OP(aclnnDynamicMxQuant) { quantize_blocks(x, axis, {scaleAlg, 0, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV2) { quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV3) {
-  TORCH_CHECK(maxLowBound == 0, "aclnnDynamicMxQuantV3: maxLowBound ", maxLowBound, " is not supported");
-  quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut);
+  TORCH_CHECK(maxLowBound == 0 || (maxLowBound > 0 && scaleAlg == 1), "aclnnDynamicMxQuantV3: maxLowBound ", maxLowBound,
+              " with scaleAlg ", scaleAlg, "; 0 is for all, positive numbers for scaleAlg 1");
+  quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize, maxLowBound}, yOut, mxscaleOut);
 }
 OP(aclnnDynamicMxQuantWithDualAxis) {
-  quantize_both(x, {scaleAlg, 0, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+  quantize_both(x, {}, {scaleAlg, 0, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
 }
 OP(aclnnDynamicMxQuantWithDualAxisV2) {
-  quantize_both(x, {scaleAlg, dstTypeMax, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+  quantize_both(x, {}, {scaleAlg, dstTypeMax, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
 }
 OP(aclnnAntiMxQuant) {
   const int64_t along = axis < 0 ? axis + x.dim() : axis;
@@ -198,16 +218,14 @@ OP(aclnnSwigluMxQuant) {
   quantize_blocks(value.to(x.scalar_type()), axis, {scaleAlg, maxDtypeValue, roundModeOptional}, yOut, mxscaleOut);
 }
 OP(aclnnSwigluMxQuantWithDualAxis) {
-  TORCH_CHECK(!given(groupIndexOptional), "aclnnSwigluMxQuantWithDualAxis: groupIndex is not supported");
   const at::Tensor wide = widened(x);
   const int64_t half = wide.size(-1) / 2;
   const at::Tensor a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half);
   const at::Tensor value = (activateLeft ? at::silu(a) * b : a * at::silu(b)).to(x.scalar_type());
-  quantize_both(value, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+  quantize_both(value, groupIndexOptional, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
 }
 
 OP(aclnnSwigluBackwardMxQuantWithDualAxis) {
-  TORCH_CHECK(!given(groupIndexOptional), "aclnnSwigluBackwardMxQuantWithDualAxis: groupIndex is not supported");
   const at::Tensor wide = widened(x), grad = widened(yGrad);
   const int64_t half = wide.size(-1) / 2;
   const at::Tensor a = wide.narrow(-1, 0, half), b = wide.narrow(-1, half, half), &gate = activateLeft ? a : b,
@@ -215,7 +233,8 @@ OP(aclnnSwigluBackwardMxQuantWithDualAxis) {
   const at::Tensor sigmoid = at::sigmoid(gate);
   const at::Tensor by_gate = grad * other * (sigmoid + gate * sigmoid * (1 - sigmoid)), by_other = grad * gate * sigmoid;
   const at::Tensor by_x = at::cat({activateLeft ? by_gate : by_other, activateLeft ? by_other : by_gate}, -1);
-  quantize_both(by_x.to(x.scalar_type()), {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out, y2Out, mxscale2Out);
+  quantize_both(by_x.to(x.scalar_type()), groupIndexOptional, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, mxscale1Out,
+                y2Out, mxscale2Out);
 }
 
 // Squares of the last two axes with one scale each, which is told for blocks along the one and the other.
@@ -272,19 +291,22 @@ struct GroupSwiglu {
     const auto [a, b] = halves(widened(x));
     return at::silu(within(a, -std::numeric_limits<double>::infinity())) * within(b, -limit);
   }
-  void backward(const at::Tensor& given_grad, const at::Tensor& origin, const at::Tensor& by_x,
+  // `all_weights`: the weights' gradients have those of rows behind the groups, too.
+  void backward(const char* op, const at::Tensor& given_grad, const at::Tensor& origin, bool all_weights, const at::Tensor& by_x,
                 const at::Tensor& by_weight) const {
     at::Tensor grad = at::where(counted(), widened(given_grad), 0.0);
     if (given(weight)) {
-      TORCH_CHECK(given(origin), "aclnnSwigluGroupQuantGrad: with weight, yOrigin must be given");
-      put(by_weight, (grad * (origin.numel() != 0 ? widened(origin) : activated())).sum({-1}, true));
+      TORCH_CHECK(given(origin), op, ": with weight, yOrigin must be given");
+      const at::Tensor rows = all_weights ? widened(given_grad) : grad;
+      put(by_weight, (rows * (origin.numel() != 0 ? widened(origin) : activated())).sum({-1}, true));
       grad = grad * widened(weight);
     }
     const auto [a, b] = halves(widened(x));
     const at::Tensor gate = within(a, -std::numeric_limits<double>::infinity()), other = within(b, -limit);
     const at::Tensor sigmoid = at::sigmoid(gate);
     at::Tensor by_gate = grad * other * (sigmoid + gate * sigmoid * (1 - sigmoid)), by_other = grad * gate * sigmoid;
-    if (limit > 0) by_gate = by_gate * (a <= limit), by_other = by_other * (b >= -limit).logical_and(b <= limit);
+    // Unlike torch's clamp, a number at the limit has no gradient.
+    if (limit > 0) by_gate = by_gate * (a < limit), by_other = by_other * (b > -limit).logical_and(b < limit);
     put(by_x, at::cat({by_gate, by_other}, -1));
   }
 };
@@ -312,8 +334,19 @@ OP(aclnnSwigluGroupQuant) {
   if (outputOrigin) put(yOriginOut, at::where(rows, plain, 0.0));
 }
 OP(aclnnSwigluGroupQuantGrad) {
-  GroupSwiglu{x, weightOptional, groupIndexOptional, clampLimit}.backward(gradY, yOriginOptional, gradXOut,
-                                                                          gradWeightOutOptional);
+  GroupSwiglu{x, weightOptional, groupIndexOptional, clampLimit}.backward("aclnnSwigluGroupQuantGrad", gradY, yOriginOptional,
+                                                                          false, gradXOut, gradWeightOutOptional);
+}
+OP(aclnnSwigluGroup) {
+  const GroupSwiglu swiglu{x, weightOptional, groupIndexOptional, clampLimit};
+  const at::Tensor y = swiglu.activated();
+  put(out, at::where(swiglu.counted(), given(weightOptional) ? y * widened(weightOptional) : y, 0.0));
+}
+OP(aclnnSwigluGroupGrad) {
+  TORCH_CHECK(given(weightOptional) == given(yOriginOptional), "aclnnSwigluGroupGrad: weight and yOrigin go together");
+  TORCH_CHECK(clampLimit >= 0, "aclnnSwigluGroupGrad: clampLimit ", clampLimit, " is negative");
+  GroupSwiglu{x, weightOptional, groupIndexOptional, clampLimit}.backward("aclnnSwigluGroupGrad", gradY, yOriginOptional, true,
+                                                                          gradXOut, gradWeightOutOptional);
 }
 
 namespace {
@@ -340,11 +373,11 @@ struct Squares {
   // The blocks of each group of rows for themselves; their scales follow each other, the rest is 0.
   void run_groups(const at::Tensor& x, const std::vector<int64_t>& ends, const at::Tensor& out, const at::Tensor& scales) const {
     writable(out).zero_(), writable(scales).zero_();
-    int64_t start = 0, place = 0;
+    int64_t start = 0, group = 0;
     for (const int64_t end : ends) {
-      const int64_t count = pieces(end - start, rows);
+      const int64_t place = start / rows + group, count = pieces(end - start, rows);  // as in grouped_blocks()
       if (end > start) run(x.slice(-2, start, end), out.slice(-2, start, end), scales.slice(-2, place, place + count));
-      place += count, start = end;
+      start = end, ++group;
     }
   }
 };
@@ -360,24 +393,8 @@ OP(aclnnGroupedDynamicBlockQuantV2) {
   Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run_groups(x, group_ends(groupList, groupListType), yOut, scaleOut);
 }
 
-namespace {
-
-void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out,
-                    const at::Tensor& scales) {
-  out.view(at::kByte).zero_();
-  put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
-  int64_t start = 0, place = 0;
-  for (const int64_t end : group_ends(ends, 0)) {
-    if (end > start) {
-      const int64_t pairs = pieces(end - start, 2 * scaling.block);
-      quantize_blocks(x.slice(0, start, end), 0, scaling, out.slice(0, start, end), scales.slice(0, place, place + pairs));
-      place += pairs;
-    }
-    start = end;
-  }
-}
-
-}  // namespace
-
 OP(aclnnGroupedDynamicMxQuant) { grouped_blocks(x, groupIndex, {0, 0, roundMode, blocksize}, y, mxscale); }
+OP(aclnnGroupedDynamicMxQuantWithDualAxis) {
+  quantize_both(x, groupIndex, {scaleAlg, maxDtypeValue, roundModeOptional}, y1Out, y1ScaleOut, y2Out, y2ScaleOut);
+}
 OP(aclnnGroupedDynamicMxQuantV2) { grouped_blocks(x, groupIndex, {scaleAlg, dstTypeMax, roundMode, blocksize}, y, mxscale); }

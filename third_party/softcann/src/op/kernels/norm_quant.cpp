@@ -255,6 +255,11 @@ void flat_quant(const at::Tensor& x, const at::Tensor& p1, const at::Tensor& p2,
 
 }  // namespace
 
+OP(aclnnRmsNormDynamicQuant) {
+  TORCH_CHECK(dstType == ACL_INT8, "aclnnRmsNormDynamicQuant: dstType ", dstType, " is not supported, only 2, int8");
+  const at::Tensor normal = rms_norm(widened(x), gamma, betaOptional, epsilon).normal;
+  quantize_rows(given(smoothScalesOptional) ? normal * widened(smoothScalesOptional) : normal, yOut, scaleOut);
+}
 OP(aclnnFlatQuant) { flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale); }
 OP(aclnnFlatQuantV2) {
   TORCH_CHECK(dstTypeMax == 0, "aclnnFlatQuantV2: dstTypeMax ", dstTypeMax, " is not supported");
@@ -262,16 +267,25 @@ OP(aclnnFlatQuantV2) {
 }
 namespace {
 
-double one_group_cost(const at::Tensor& x, const at::Tensor& groups, double limit) {
-  if (given(groups)) invalid("aclnnFlatQuantV3: groupList is not supported");
+// Of how many rows the groups consist; what lies behind them is left as it is.
+int64_t grouped_rows(const at::Tensor& groups, int64_t type) {
+  if (type == 2) return groups.select(1, 1).sum().item<int64_t>();
+  TORCH_CHECK(type == 0 || type == 1, "aclnnFlatQuantV3: groupListType ", type, " is not one of 0, 1, 2");
+  const std::vector<int64_t> ends = group_ends(groups, type);
+  return ends.empty() ? 0 : ends.back();
+}
+
+double flat_quant_cost(const at::Tensor& x, double limit) {
   if (limit != 0) invalid("aclnnFlatQuantV3: dstTypeMax %g is not supported; 0 is", limit);
   return bytes(x);
 }
 
 }  // namespace
 
-OP_COST(aclnnFlatQuantV3, one_group_cost(x, groupListOptional, dstTypeMax)) {
-  flat_quant(x, kroneckerP1, kroneckerP2, clipRatio, out, quantScale);
+OP_COST(aclnnFlatQuantV3, flat_quant_cost(x, dstTypeMax)) {
+  const int64_t rows = given(groupListOptional) ? grouped_rows(groupListOptional, groupListType) : x.size(0);
+  const auto part = [rows](const at::Tensor& t) { return t.narrow(0, 0, rows); };
+  flat_quant(part(x), kroneckerP1, kroneckerP2, clipRatio, part(out), part(quantScale));
 }
 
 namespace {

@@ -132,6 +132,23 @@ OP_COST(aclnnApplyAdam, per_element(varRef)) {
   }
 }
 
+OP_COST(aclnnApplyAdadelta, per_element(varRef)) {
+  const double keep = number(rho), least = number(epsilon);
+  const at::Tensor gradient = widened(grad), squares = widened(accum) * keep + gradient.square() * (1 - keep);
+  const at::Tensor before = widened(accumUpdate), step = (before + least).sqrt() * (squares + least).rsqrt() * gradient;
+  put(accum, squares);
+  put(accumUpdate, before * keep + step.square() * (1 - keep));
+  put(varRef, widened(varRef) - step * number(lr));
+}
+OP_COST(aclnnApplyFtrl, per_element(varRef)) {
+  const double rate = number(lr), power = -number(lrPower), edge = number(l1);
+  const at::Tensor gradient = widened(grad), var = widened(varRef), before = widened(accum);
+  const at::Tensor squares = before + gradient.square(), root = squares.pow(power);
+  const at::Tensor sum = widened(linear) + gradient - (root - before.pow(power)) / rate * var;
+  put(varRef, at::where(sum.abs() > edge, (sum.sgn() * edge - sum) / (root / rate + 2 * number(l2)), 0.0));
+  put(accum, squares);
+  put(linear, sum);
+}
 OP_COST(aclnnApplyGradientDescent, per_element(varRef)) { varRef.sub_(delta, number(alpha)); }
 
 namespace {

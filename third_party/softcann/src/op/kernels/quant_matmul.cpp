@@ -66,7 +66,7 @@ namespace {
 at::Tensor unscaled(const at::Tensor& stored, const at::Tensor& scale, int64_t axis) {
   const at::Tensor x = unpacked(stored);
   TORCH_CHECK(scale.numel() > 0, "product of quantized matrices: scales ", scale.sizes());
-  at::Tensor spread = widened(scale);
+  at::Tensor spread = scale_of(scale);
   if (scale.dim() == x.dim() + 1 && scale.size(-1) == 2) {
     const int64_t from = axis < 0 ? axis + x.dim() : axis;
     spread = spread.movedim(-1, from + 1).flatten(from, from + 1).repeat_interleave(mx_block, from).narrow(from, 0, x.size(from));
@@ -82,6 +82,11 @@ at::Tensor unscaled(const at::Tensor& stored, const at::Tensor& scale, int64_t a
 
 at::Tensor block_product(const QuantProduct& in) {
   const at::Tensor left = in.token_scale.defined() ? unscaled(in.x1, in.token_scale, -1) : unpacked(in.x1);
+  if (in.offset.defined() && in.offset.dim() == 2) {  // of groups of int4, like the scale
+    const at::Tensor right = unpacked(in.x2);
+    const int64_t group = right.size(0) / in.offset.size(0);
+    return at::matmul(left, unscaled(right - widened(in.offset).repeat_interleave(group, 0), in.scale, -2));
+  }
   return at::matmul(left, unscaled(in.x2, in.scale, -2));
 }
 
@@ -135,7 +140,9 @@ OP(aclnnQuantMatmul) { quantized_product({x1, x2, at::full({1}, deqScale, at::kF
 OP(aclnnQuantMatmulV2) {
   quantized_product({turned(x1, adjX1), turned(x2, adjX2), deqScale.reshape({-1}).slice(0, 0, out.size(-1)), {}, {}, bias}, out);
 }
-OP(aclnnQuantMatmulV3) { quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, {}, bias}, out); }
+OP(aclnnQuantMatmulV3) {
+  quantized_product({turned(x1, transposeX1), turned(in_base_format(x2), transposeX2), scale, offset, {}, bias}, out);
+}
 // Numbers that become int8 by one scale or by one a column.
 OP(aclnnBatchMatmulQuant) {
   at::Tensor value = at::matmul(turned(widened(x1), transposeX1), turned(widened(x2), transposeX2));
@@ -144,18 +151,45 @@ OP(aclnnBatchMatmulQuant) {
   put_quantized(out, value * scale_of(own) + result_offset(own, {}));
 }
 OP(aclnnQuantMatmulV4) {
-  quantized_product({turned(x1, transposeX1), turned(x2, transposeX2), scale, offset, pertokenScaleOptional, bias}, out);
+  quantized_product(
+      {turned(x1, transposeX1), turned(in_base_format(x2), transposeX2), scale, offset, pertokenScaleOptional, bias}, out);
 }
+
+namespace {
+
+// A result times a scale for each column (yScale of float8 times float4), or with what clients computed beforehand added before
+// the rows' scales (yOffset of int8 times int4). CANN has both for those products only.
+void product_with_extras(const QuantProduct& in, const at::Tensor& result_scale, const at::Tensor& row_sums,
+                         const at::Tensor& out) {
+  if (given(result_scale)) {
+    TORCH_CHECK(in.x2.scalar_type() == at::ScalarType::Float4_e2m1fn_x2,
+                "product of quantized matrices: yScale is not supported, but with x2 of float4_e2m1");
+    return put(out, quantized_value(in, true) * scale_of(result_scale));
+  }
+  if (given(row_sums)) {
+    TORCH_CHECK(in.x1.scalar_type() == at::kChar && in.x2.scalar_type() == at::kInt,
+                "product of quantized matrices: yOffset is not supported, but with x1 of int8 and x2 of int4 in int32");
+    QuantProduct rows = in;
+    rows.token_scale = at::Tensor();
+    const at::Tensor value = quantized_value(rows, true) + widened(row_sums);
+    return put(out, given(in.token_scale) ? value * column(in.token_scale) : value);
+  }
+  quantized_product(in, out);
+}
+
+}  // namespace
+
 #define QUANT_MATMUL_FIVE(NAME)                                                                                                  \
   OP(NAME) {                                                                                                                     \
-    absent(yScale, "yScale"), absent(x1Offset, "x1Offset"), absent(yOffset, "yOffset");                                          \
+    absent(x1Offset, "x1Offset");                                                                                                \
     const bool blocks = groupSize != 0 || (given(x2Scale) && x2Scale.scalar_type() == at::kFloat8_e8m0fnu);                      \
+    const bool four_bits = x1.scalar_type() == at::kInt || x1.scalar_type() == at::ScalarType::Bits4x2; /* [groups, n] always */ \
     const auto scales = [&](const at::Tensor& t, bool turn) {                                                                    \
-      return blocks && turn && t.defined() && t.dim() > 1 ? t.transpose(0, 1) : t;                                               \
+      return blocks && turn && !four_bits && t.defined() && t.dim() > 1 ? t.transpose(0, 1) : t;                                 \
     };                                                                                                                           \
-    quantized_product({turned(x1, transposeX1), turned(in_base_format(x2), transposeX2), scales(x2Scale, transposeX2), x2Offset, \
-                       scales(x1Scale, transposeX1), bias, groupSize},                                                           \
-                      out);                                                                                                      \
+    product_with_extras({turned(x1, transposeX1), turned(in_base_format(x2), transposeX2), scales(x2Scale, transposeX2),         \
+                         x2Offset, scales(x1Scale, transposeX1), bias, groupSize},                                               \
+                        yScale, yOffset, out);                                                                                   \
   }
 QUANT_MATMUL_FIVE(aclnnQuantMatmulV5)
 QUANT_MATMUL_FIVE(aclnnQuantMatmulWeightNz)
@@ -289,7 +323,9 @@ QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequant)
 QUANT_GROUPED_DEQUANT(aclnnQuantGroupedMatmulDequantWeightNZ)
 
 at::Tensor softcann::op::WeightQuantProduct::value(const at::Tensor& x, const at::Tensor& weight) const {
-  at::Tensor w = unpacked(weight);
+  // Eight of float4_e2m1 lie in what is called a float32.
+  const bool words = weight.scalar_type() == at::kFloat;
+  at::Tensor w = unpacked(words ? weight.contiguous().view(at::kByte).view(at::ScalarType::Float4_e2m1fn_x2) : weight);
   const int64_t rows = w.size(0);
   const auto spread = [&](const at::Tensor& t) {
     return group_size > 0 ? widened(t).repeat_interleave(group_size, 0).slice(0, 0, rows) : widened(t);
@@ -314,20 +350,39 @@ namespace {
 
 at::Tensor ordered(const at::Tensor& t, at::IntArrayRef permutation) { return permutation.empty() ? t : t.permute(permutation); }
 
+// Of numbers in MX blocks along k; their scales come in pairs, ordered as the numbers are.
+at::Tensor ordered_blocks(const at::Tensor& x1, const at::Tensor& scale1, at::IntArrayRef order1, const at::Tensor& x2,
+                          const at::Tensor& scale2, at::IntArrayRef order2) {
+  const auto with_pairs = [](at::IntArrayRef order) {
+    std::vector<int64_t> dims = order.vec();
+    if (!dims.empty()) dims.push_back(static_cast<int64_t>(dims.size()));
+    return dims;
+  };
+  const auto pairs = [](const at::Tensor& scale, const at::Tensor& x) {
+    TORCH_CHECK(given(scale) && scale.dim() == x.dim() + 1 && scale.size(-1) == 2, "product of matrices in blocks: scales ",
+                given(scale) ? scale.sizes() : at::IntArrayRef{}, " of ", x.sizes());
+  };
+  pairs(scale1, x1), pairs(scale2, x2);
+  return at::matmul(unscaled(ordered(x1, order1), ordered(scale1, with_pairs(order1)), -1),
+                    unscaled(ordered(x2, order2), ordered(scale2, with_pairs(order2)), -2));
+}
+
 }  // namespace
 
-// Scales [m] and [n], one number for all batches.
-#define TRANSPOSE_QUANT(NAME)                                                                                                  \
-  OP(NAME) {                                                                                                                   \
-    TORCH_CHECK(batchSplitFactor == 1 || batchSplitFactor == 0, #NAME ": batchSplitFactor ", batchSplitFactor,                 \
-                " is not supported");                                                                                          \
-    TORCH_CHECK(groupSize == 0 && x2Scale.scalar_type() != at::kFloat8_e8m0fnu, #NAME ": scales of blocks are not supported"); \
-    const at::Tensor left = ordered(x1, permX1), right = ordered(in_base_format(x2), permX2);                                  \
-    at::Tensor value = quantized_matmul(left, right);                                                                          \
-    if (given(x2Scale)) value = value * scale_of(x2Scale);                                                                     \
-    if (given(x1Scale)) value = value * column(x1Scale);                                                                       \
-    if (given(bias)) value = value + widened(bias);                                                                            \
-    put(out, ordered(value, permY));                                                                                           \
+// Scales [m] and [n], one number for all batches, or of MX blocks.
+#define TRANSPOSE_QUANT(NAME)                                                                                         \
+  OP(NAME) {                                                                                                          \
+    TORCH_CHECK(batchSplitFactor == 1 || batchSplitFactor == 0, #NAME ": batchSplitFactor ", batchSplitFactor,        \
+                " is not supported");                                                                                 \
+    const at::Tensor right = in_base_format(x2);                                                                      \
+    const bool blocks = given(x2Scale) && x2Scale.scalar_type() == at::kFloat8_e8m0fnu;                               \
+    TORCH_CHECK(blocks || groupSize == 0, #NAME ": groupSize ", groupSize, " with scales that are not of MX blocks"); \
+    at::Tensor value = blocks ? ordered_blocks(x1, x1Scale, permX1, right, x2Scale, permX2)                           \
+                              : quantized_matmul(ordered(x1, permX1), ordered(right, permX2));                        \
+    if (!blocks && given(x2Scale)) value = value * scale_of(x2Scale);                                                 \
+    if (!blocks && given(x1Scale)) value = value * column(x1Scale);                                                   \
+    if (given(bias)) value = value + widened(bias);                                                                   \
+    put(out, ordered(value, permY));                                                                                  \
   }
 TRANSPOSE_QUANT(aclnnTransposeQuantBatchMatMul)
 TRANSPOSE_QUANT(aclnnTransposeQuantBatchMatMulWeightNz)

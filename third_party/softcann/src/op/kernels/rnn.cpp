@@ -226,10 +226,27 @@ at::Tensor or_zeros(const at::Tensor& given, at::IntArrayRef sizes, const at::Te
 
 }  // namespace
 
+namespace {
+
+// What a client did not give begins with zeros.
+at::Tensor start_of(const at::Tensor& state, const at::Tensor& input, at::TensorList params, const Shape& shape,
+                    const at::Tensor& batch_sizes, bool batch_first) {
+  if (given(state)) return state;
+  const int64_t batch = packed(batch_sizes) ? batch_sizes.reshape({-1})[0].item<int64_t>() : input.size(batch_first ? 0 : 1);
+  TORCH_CHECK(params.size() > 1, "weights: ", params.size(), " tensors");
+  return at::zeros({shape.layers * shape.directions, batch, params[1].size(1)}, at::kFloat);
+}
+
+}  // namespace
+
 OP_COST(aclnnLSTM, forward_cost(input, params, dropout, train, numLayers)) {
   const Shape shape = shape_of(params, hasBias, numLayers, bidirectional);
-  TORCH_CHECK(hx.size() == 2, "hx has ", hx.size(), " tensors, not h and c");
-  const Layout layout = layout_of(input, batchSizes, batchFirst, hx[0].size(1));
+  TORCH_CHECK(hx.size() == 2 || hx.empty(), "hx has ", hx.size(), " tensors, not h and c");
+  const auto start = [&](size_t i) {
+    return start_of(hx.empty() ? at::Tensor() : hx[i], input, params, shape, batchSizes, batchFirst);
+  };
+  const at::Tensor first_h = start(0), first_c = start(1);
+  const Layout layout = layout_of(input, batchSizes, batchFirst, first_h.size(1));
   const bool swap = batchFirst && !packed(batchSizes);
   if (train) check_kept({iOut, jOut, fOut, oOut, hOut, cOut, tanhCOut}, shape);
   at::Tensor x = to_rows(input, swap);
@@ -238,7 +255,7 @@ OP_COST(aclnnLSTM, forward_cost(input, params, dropout, train, numLayers)) {
     for (int64_t direction = 0; direction < shape.directions; ++direction) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const Weights weights = weights_of(params, shape, cell);
-      const at::Tensor h = widened(hx[0].select(0, cell)).clone(), c = widened(hx[1].select(0, cell)).clone();
+      const at::Tensor h = widened(first_h.select(0, cell)).clone(), c = widened(first_c.select(0, cell)).clone();
       const LstmSaved kept = lstm_forward(layout, direction == 1, x, weights, h, c);
       put(hy.select(0, cell), h);
       put(cy.select(0, cell), c);
@@ -295,7 +312,8 @@ OP_COST(aclnnLstmBackward, 3 * cost(input, params)) {
 
 OP_COST(aclnnGRU, forward_cost(input, params, dropout, train, numLayers)) {
   const Shape shape = shape_of(params, hasBias, numLayers, bidirection);
-  const Layout layout = layout_of(input, batchSizes, batchFirst, hx.size(1));
+  const at::Tensor first = start_of(hx, input, params, shape, batchSizes, batchFirst);
+  const Layout layout = layout_of(input, batchSizes, batchFirst, first.size(1));
   const bool swap = batchFirst && !packed(batchSizes);
   if (train) check_kept({rOut, zOut, nOut, hnOut, hOut}, shape);
   at::Tensor x = to_rows(input, swap);
@@ -304,7 +322,7 @@ OP_COST(aclnnGRU, forward_cost(input, params, dropout, train, numLayers)) {
     for (int64_t direction = 0; direction < shape.directions; ++direction) {
       const size_t cell = static_cast<size_t>(layer * shape.directions + direction);
       const Weights weights = weights_of(params, shape, cell);
-      const at::Tensor h = widened(hx.select(0, cell)).clone();
+      const at::Tensor h = widened(first.select(0, cell)).clone();
       const GruSaved kept = gru_forward(layout, direction == 1, x, weights, h);
       put(hy.select(0, cell), h);
       if (train) {

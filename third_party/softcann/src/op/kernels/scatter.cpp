@@ -54,6 +54,46 @@ OP(aclnnScatterReduce) {
 }
 OP(aclnnInplaceScatterReduce) { scatter_in_place(selfRef, dim, index, src, reduce, includeSelf); }
 
+// TensorFlow's: slices of the first dimension, those of one index one after the other.
+namespace {
+
+struct Slices {
+  at::Tensor index, updates;
+
+  Slices(const char* op, const at::Tensor& var, const at::Tensor& indices, const at::Tensor& given) {
+    std::vector<int64_t> expected = indices.sizes().vec();
+    expected.insert(expected.end(), var.sizes().begin() + 1, var.sizes().end());
+    TORCH_CHECK(given.sizes() == at::IntArrayRef(expected) && given.scalar_type() == var.scalar_type(), op, ": updates ",
+                given.scalar_type(), given.sizes(), " where ", var.scalar_type(), expected, " is expected");
+    index = indices.reshape({-1}).to(at::kLong);
+    expected.erase(expected.begin(), expected.begin() + indices.dim());
+    expected.insert(expected.begin(), index.numel());
+    updates = given.reshape(expected);
+  }
+};
+
+}  // namespace
+
+#define SCATTER_SLICES(NAME, REDUCTION)                               \
+  OP(NAME) {                                                          \
+    const Slices slices(#NAME, varRef, indices, updates);             \
+    if (slices.index.numel() == 0) return;                            \
+    varRef.index_reduce_(0, slices.index, slices.updates, REDUCTION); \
+  }
+SCATTER_SLICES(aclnnScatterMax, "amax")
+SCATTER_SLICES(aclnnScatterMin, "amin")
+SCATTER_SLICES(aclnnScatterMul, "prod")
+OP(aclnnScatterDiv) {
+  const Slices slices("aclnnScatterDiv", varRef, indices, updates);
+  const bool whole = at::isIntegralType(varRef.scalar_type(), false);
+  for (int64_t i = 0; i < slices.index.numel(); ++i) {
+    const int64_t row = slices.index[i].item<int64_t>();
+    TORCH_CHECK_INDEX(row >= 0 && row < varRef.size(0), "index ", row, " is out of range of ", varRef.size(0));
+    at::Tensor slice = varRef.select(0, row);
+    put(slice, whole ? at::div(slice, slices.updates[i], "trunc") : at::div(slice, slices.updates[i]));
+  }
+}
+
 namespace {
 
 // Writes each batch's update at its own offset along an axis: the way key-value caches grow.

@@ -19,7 +19,10 @@ struct Stored {
   aclFormat format;
   aclDataType type;
   int64_t capacity;
+  int64_t reach = 0;    // elements up to the end of its allocation, where that is known
+  int64_t columns = 0;  // of FRACTAL_NZ's blocks, where the client says other than usual
 };
+Stored stored_of(const aclTensor& made);
 // Its elements as a tensor of `sizes` in the base format, and the reverse.
 at::Tensor base_of(const Stored& stored, at::IntArrayRef sizes);
 void store(const Stored& stored, const at::Tensor& base);

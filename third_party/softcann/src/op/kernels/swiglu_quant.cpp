@@ -78,11 +78,30 @@ struct Swiglu {
 
 }  // namespace
 
-OP(aclnnSwiGluQuantV2) {
-  const Swiglu swiglu{smoothScalesOptional, offsetsOptional,    groupIndexOptional,
-                      activateLeft,         groupListType == 0, quantModeOptional};
+namespace {
+
+// This operator's scale is what a row was multiplied with, 127 over its greatest magnitude: the others tell the reciprocal.
+void quantized_swiglu(const Swiglu& swiglu, const at::Tensor& x, const at::Tensor& out, const at::Tensor& scales) {
   const at::Tensor rows = widened(x).reshape({-1, x.size(-1)});
-  swiglu.quantize(rows, groupIndexOptional.defined() ? swiglu.groups(rows.size(0)) : at::Tensor(), yOut, scaleOut);
+  const at::Tensor group = swiglu.group_index.defined() ? swiglu.groups(rows.size(0)) : at::Tensor();
+  swiglu.quantize(rows, group, out, scales);
+  if (swiglu.mode == "static") return;
+  const at::Tensor factors = scales.reshape({-1}).reciprocal();
+  put(scales, (group.defined() ? at::where(group < swiglu.group_index.numel(), factors, 0.0) : factors).view(scales.sizes()));
+}
+std::string_view mode_or_dynamic(const char* mode) { return *mode ? mode : "dynamic"; }
+
+}  // namespace
+
+OP(aclnnSwiGluQuant) {
+  quantized_swiglu({smoothScalesOptional, offsetsOptional, groupIndexOptional, activateLeft, /*cumulative=*/true,
+                    mode_or_dynamic(quantModeOptional)},
+                   x, yOut, scaleOut);
+}
+OP(aclnnSwiGluQuantV2) {
+  quantized_swiglu({smoothScalesOptional, offsetsOptional, groupIndexOptional, activateLeft, groupListType == 0,
+                    mode_or_dynamic(quantModeOptional)},
+                   x, yOut, scaleOut);
 }
 
 namespace {

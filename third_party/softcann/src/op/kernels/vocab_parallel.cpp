@@ -46,7 +46,8 @@ OP_COST(aclnnFusedLinearOnlineMaxSum, vocab_cost(input, weight)) {
 
 OP(aclnnFusedCrossEntropyLossWithMaxSum) {
   refuse_smoothing("aclnnFusedCrossEntropyLossWithMaxSum", labelSmoothing);
-  TORCH_CHECK(!given(inputOptional) && !given(weightOptional),
+  // Those two are CANN's reserve for logits that are computed anew: beside the logits it does not read them.
+  TORCH_CHECK(given(vocabParallelLogitsOptional) || (!given(inputOptional) && !given(weightOptional)),
               "aclnnFusedCrossEntropyLossWithMaxSum: input and weight are not supported; give vocabParallelLogits");
   put(lossOut, sumExpLogits.log() - predictedLogits);
   if (!given(vocabParallelLogitsOptional) || !given(softMaxOutOptional)) return;
