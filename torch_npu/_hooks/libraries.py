@@ -18,6 +18,7 @@ def register_when_imported() -> None:
     imports.when_imported("torchvision.extension", _tell_torchvision)
     imports.when_imported("torch.onnx", _tell_exporter)
     imports.when_imported("torch.onnx._internal.exporter._decomp", _tell_decompositions)
+    imports.when_imported("torch.nn.attention.varlen", _tell_varlen)
     imports.stand_in("torchair", "torch_npu._compile.torchair")
     imports.stand_in("npugraph_ex", "torch_npu._compile.npugraph_ex")
 
@@ -28,6 +29,10 @@ def _tell_lightning(module: Any) -> None:
 
 def _tell_torchvision(extension: Any) -> None:
     importlib.import_module("torch_npu.contrib.torchvision").register(extension)
+
+
+def _tell_varlen(varlen: Any) -> None:
+    importlib.import_module("torch_npu._ops.varlen_attention").register(varlen)
 
 
 def _tell_exporter(onnx: Any) -> None:
