@@ -8,7 +8,8 @@
 extern "C" {
 #endif
 
-// The elements of float16 for which a weight [N, C, H, W] needs memory so that aclnnTransConvolutionWeight can bring it into blocks.
+// The elements of float16 for which a weight [N, C, H, W] needs memory so that aclnnTransConvolutionWeight can bring it into
+// blocks.
 aclnnStatus aclnnCalculateConvolutionWeightSize(const aclIntArray* tensorShape, bool transposed, int64_t groups,
                                                 aclDataType dataType, uint64_t* weightTensorSize);
 
