@@ -44,6 +44,24 @@ def test_env_points_a_shell_to_the_libraries(installed):
     assert again.stdout == result.stdout
 
 
+@pytest.mark.parametrize("package, command", [("google", ["aipp", "--mean", "0", "--std", "1", "--size", "1,1"]),
+                                              ("onnx", ["quantize", "--model=x", "--output=y", "--data", "z"])])
+def test_a_package_that_a_command_needs_is_named(installed, package, command):
+    (installed / "sitecustomize.py").write_text(f"import sys; sys.modules[{package!r}] = None")
+    result = run(installed, *command)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1 and "pip install onnx" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["env", "options"])
+def test_a_reader_that_leaves_early_is_no_error(installed, command):
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run([sys.executable, "-m", "softcann", command], env={**os.environ, "PYTHONPATH": str(installed)},
+                            stdout=writing, stderr=subprocess.PIPE, universal_newlines=True)
+    os.close(writing)
+    assert result.returncode == 1 and result.stderr == ""
+
+
 def distribution(folder, name, version, *requires):
     made = folder / f"{name}-{version}.dist-info"
     made.mkdir()

@@ -16,7 +16,7 @@ def _folder():
     places = (here.parent / "softcann" / "include" / "acl", here.parent.parent.parent / "cann" / "include" / "acl")
     found = next(filter(pathlib.Path.is_dir, places), None)
     if found is None:
-        raise ImportError(f"acl needs CANN's headers in {places[0]}: pip install softcann")
+        raise ImportError(f"acl needs CANN's headers in {places[0]}: install the wheel that bash ci/build.sh makes")
     return found
 
 
