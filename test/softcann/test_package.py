@@ -62,6 +62,18 @@ def test_a_reader_that_leaves_early_is_no_error(installed, command):
     assert result.returncode == 1 and result.stderr == ""
 
 
+def test_acl_finds_the_headers_where_the_wheel_has_them(installed):
+    """setup.py copies the contract beside the libraries; in a tree, acl would find it elsewhere."""
+    setup = (PACKAGE.parents[1] / "setup.py").read_text()
+    assert 'shutil.copytree(HERE.parent / "cann", libraries.parent / "cann"' in setup
+    shutil.copytree(PACKAGE.parent / "acl", installed / "acl", ignore=shutil.ignore_patterns("__pycache__"))
+    (installed / "softcann" / "cann").symlink_to(ROOT / "third_party" / "cann")
+    code = "import acl; assert acl.init() == 0 and acl.rt.set_device(0) == 0; print(acl.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(installed)}, cwd=installed,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 0 and str(installed) in done.stdout, done.stderr
+
+
 def distribution(folder, name, version, *requires):
     made = folder / f"{name}-{version}.dist-info"
     made.mkdir()
