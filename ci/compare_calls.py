@@ -184,7 +184,8 @@ def page(left, right, failed_ours, failed_theirs, facts):
             "run by the published torch_npu and by this adapter on one softcann, which writes down each launch with its",
             "arguments.", "",
             f"{len(names)} cases ran with both. In {len(names) - len(differing)} every launch is the same to the last argument;",
-            f"in {len(names) - len(other)} the same operators compute, in the same order. What differs there is one of:", "",
+            f"in {len(names) - len(other)}, those among them, the same operators compute, in the same order. "
+            "What differs there is one of:", "",
             "- an operator and its in-place form, which here are one (`out` is the operand);",
             "- fills, copies and casts: one side has fewer, or fills with a number of another dtype and equal value;",
             "- strides and formats of results that the operator's caller never sees;",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # One example of this folder from a fresh clone on: sets up .venv and builds what is missing, points the shell to CANN, runs it.
 #   bash examples/offline/run.sh infer | dynamic_batch | clip | classify [photo.jpg] | detect [photo.jpg] | deploy [model.onnx] | cpp
-# Further arguments go to the program. `all` runs each of them; without a photo one is drawn.
+# Further arguments go to the program. `all`, which takes none, runs each of them; without a photo one is drawn.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 caller=$PWD
 source "$here/../../ci/lib.sh"
@@ -48,6 +48,7 @@ run() {
 }
 
 if [[ $name == all ]]; then
+  (($#)) && usage 2   # the programs' arguments differ
   for one in infer dynamic_batch clip classify detect deploy cpp; do say "$one"; run "$one"; done
 else
   run "$name" "$@"

@@ -44,6 +44,36 @@ def test_env_points_a_shell_to_the_libraries(installed):
     assert again.stdout == result.stdout
 
 
+@pytest.mark.parametrize("package, command", [("google", ["aipp", "--mean", "0", "--std", "1", "--size", "1,1"]),
+                                              ("onnx", ["quantize", "--model=x", "--output=y", "--data", "z"])])
+def test_a_package_that_a_command_needs_is_named(installed, package, command):
+    (installed / "sitecustomize.py").write_text(f"import sys; sys.modules[{package!r}] = None")
+    result = run(installed, *command)
+    assert result.returncode == 1 and len(result.stderr.splitlines()) == 1 and "pip install onnx" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["env", "options"])
+def test_a_reader_that_leaves_early_is_no_error(installed, command):
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run([sys.executable, "-m", "softcann", command], env={**os.environ, "PYTHONPATH": str(installed)},
+                            stdout=writing, stderr=subprocess.PIPE, universal_newlines=True)
+    os.close(writing)
+    assert result.returncode == 1 and result.stderr == ""
+
+
+def test_acl_finds_the_headers_where_the_wheel_has_them(installed):
+    """setup.py copies the contract beside the libraries; in a tree, acl would find it elsewhere."""
+    setup = (PACKAGE.parents[1] / "setup.py").read_text()
+    assert 'shutil.copytree(HERE.parent / "cann", libraries.parent / "cann"' in setup
+    shutil.copytree(PACKAGE.parent / "acl", installed / "acl", ignore=shutil.ignore_patterns("__pycache__"))
+    (installed / "softcann" / "cann").symlink_to(ROOT / "third_party" / "cann")
+    code = "import acl; assert acl.init() == 0 and acl.rt.set_device(0) == 0; print(acl.__file__)"
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(installed)}, cwd=installed,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True)
+    assert done.returncode == 0 and str(installed) in done.stdout, done.stderr
+
+
 def distribution(folder, name, version, *requires):
     made = folder / f"{name}-{version}.dist-info"
     made.mkdir()

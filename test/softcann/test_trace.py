@@ -98,3 +98,18 @@ torch.npu.synchronize()
     assert done.returncode == 0, done.stderr
     launches = [json.loads(details) for name, details in trace.lines(tmp_path / "texts") if name == "launch"]
     assert any(argument == "BNSD" for launch in launches for argument in launch["args"].values())
+
+
+def test_programs_without_cases_are_compared_as_a_whole(tmp_path, capsys):
+    def written(name, *scalars):
+        launches = [json.dumps({"op": "aclnnAdds", "stream": 1, "args": {"other": scalar}}) for scalar in scalars]
+        (tmp_path / name).write_text("".join(f"1.0 7 launch {launch}\n" for launch in launches))
+        return str(tmp_path / name)
+
+    one, other = written("one", 1, 2), written("other", 1, 3)
+    assert trace.main([one, "--diff", one]) == 0 and capsys.readouterr().out == "no cases: 2 and 2 launches, equal\n"
+    assert trace.main([one, "--diff", other]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "no cases: 2 and 2 launches, 1 differences" and lines[1] == "argument: aclnnAdds.other, 1 times"
+    (tmp_path / "other").write_text("case all\n" + (tmp_path / "other").read_text())   # one has cases, one has none
+    assert trace.main([one, "--diff", other]) == 0 and capsys.readouterr().out.startswith("0 cases in both")

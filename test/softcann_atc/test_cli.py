@@ -283,3 +283,13 @@ def test_a_file_that_is_not_softcanns_is_refused(linear, tmp_path, capsys, damag
     assert main(["--mode=6", f"--om={path}"]) == 1
     out = capsys.readouterr().out.splitlines()
     assert out[3].startswith(code) and (code != "E10055" or "ATC of CANN made it" in out[3])
+
+
+def test_without_onnx(linear):
+    """The remedy is a command that works: no package index has softcann, so its extra cannot be asked for by name."""
+    words = [f"--model={linear}", "--framework=5", f"--output={linear.parent / 'out'}", "--soc_version=Ascend910B3"]
+    code = "import sys; sys.modules['onnx'] = None; from softcann.atc.cli import main; sys.exit(main(sys.argv[1:]))"
+    done = subprocess.run([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, universal_newlines=True,
+                          cwd=options.__file__.rsplit("/softcann/", 1)[0])
+    assert done.returncode == 1
+    assert "the Python package onnx is not installed" in done.stdout and "pip install onnx\n" in done.stdout

@@ -13,10 +13,10 @@ _ARGUMENT = re.compile(r"(.*[\s*])\w+ ?(\[\w*\])?")
 def _folder():
     """In softcann's wheel, or in the source tree the contract's."""
     here = pathlib.Path(__file__).resolve().parent
-    places = (here.parent / "softcann" / "include" / "acl", here.parent.parent.parent / "cann" / "include" / "acl")
+    places = (here.parent / "softcann" / "cann" / "include" / "acl", here.parent.parent.parent / "cann" / "include" / "acl")
     found = next(filter(pathlib.Path.is_dir, places), None)
     if found is None:
-        raise ImportError(f"acl needs CANN's headers in {places[0]}: pip install softcann")
+        raise ImportError(f"acl needs CANN's headers in {places[0]}: install the wheel that bash ci/build.sh makes")
     return found
 
 

@@ -1,5 +1,6 @@
 """python -m softcann COMMAND; -h lists them."""
 import importlib
+import os
 import shlex
 import sys
 
@@ -56,11 +57,19 @@ def main():
         print(usage(), file=sys.stderr)
         return 2
     try:
-        if name in MODULES:
-            return importlib.import_module(MODULES[name][0]).main(arguments)
-        return PLAIN[name][0]()
+        status = importlib.import_module(MODULES[name][0]).main(arguments) if name in MODULES else PLAIN[name][0]()
+        sys.stdout.flush()
+        return status
     except FileNotFoundError as error:
         return str(error)
+    except ModuleNotFoundError as error:
+        package = {"google": "protobuf", "numpy": "numpy", "onnx": "onnx"}.get((error.name or "").split(".")[0])
+        if package is None:
+            raise
+        return f"softcann {name}: the Python package {package} is not installed: pip install onnx"   # which brings the other two
+    except BrokenPipeError:   # who reads has enough, as head: nothing more is written, at the end of the process neither
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 if __name__ == "__main__":

@@ -105,10 +105,16 @@ def compare_cases(left: Case, right: Case) -> List[Difference]:
     return found
 
 
+def common(left: Dict[str, Case], right: Dict[str, Case]) -> List[str]:
+    """The cases that both have; of programs that write no lines `case`, all they launched."""
+    if len(left) == len(right) == 1:
+        return [BEFORE_CASES]
+    return [name for name in left if name in right and name != BEFORE_CASES]
+
+
 def compare(left: Dict[str, Case], right: Dict[str, Case]) -> List[Difference]:
     """What differs between cases of one name. Cases that only one side has are left out."""
-    return [difference for name, case in left.items() if name in right and name != BEFORE_CASES
-            for difference in compare_cases(case, right[name])]
+    return [difference for name in common(left, right) for difference in compare_cases(left[name], right[name])]
 
 
 def grouped(differences: List[Difference]) -> Dict[Tuple[str, str, str], List[Difference]]:
@@ -129,12 +135,16 @@ def summary(path: Path) -> str:
 def report(left: Path, right: Path) -> Tuple[str, int]:
     """Text for people, and how many cases differ."""
     ours, theirs = cases(left), cases(right)
-    common = [name for name in ours if name in theirs and name != BEFORE_CASES]
+    names = common(ours, theirs)
     differences = compare(ours, theirs)
-    text = [f"{len(common)} cases in both, {len(common) - len({d.case for d in differences})} equal"]
+    text = [f"{len(names)} cases in both, {len(names) - len({d.case for d in differences})} equal"]
+    if names == [BEFORE_CASES]:
+        counts = f"{len(ours[BEFORE_CASES].launches)} and {len(theirs[BEFORE_CASES].launches)} launches"
+        text = [f"no cases: {counts}, {f'{len(differences)} differences' if differences else 'equal'}"]
     for (what, op, name), group in grouped(differences).items():
         first = group[0]
-        text += [f"{what}: {op}{'.' + name if name else ''}, {len(group)} times, first in {first.case}",
+        place = f", first in {first.case}" if first.case else ""
+        text += [f"{what}: {op}{'.' + name if name else ''}, {len(group)} times{place}",
                  f"    {left}: {json.dumps(first.left)}", f"    {right}: {json.dumps(first.right)}"]
     return "\n".join(text), len({d.case for d in differences})
 
@@ -143,7 +153,8 @@ def main(arguments: List[str]) -> int:
     """The command: 0, 1 where the files differ, 2 where one cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m softcann trace", description="Reads what SOFTCANN_TRACE=FILE wrote.")
     parser.add_argument("file")
-    parser.add_argument("--diff", metavar="OTHER", help="compare the operators' launches with those of this file, case by case")
+    parser.add_argument("--diff", metavar="OTHER",
+                        help="compare the operators' launches with those of this file, case by case where there are cases")
     given = parser.parse_args(arguments)
     try:
         text, differing = (summary(given.file), 0) if given.diff is None else report(given.file, given.diff)

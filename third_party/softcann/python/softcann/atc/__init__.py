@@ -1,6 +1,6 @@
 """The offline converter: ONNX models to .om files that softcann's model runtime runs.
 
-The command is `atc` (cli.py); `convert` is the same from Python. The packages that `pip install softcann[atc]` brings are
+The command is `atc` (cli.py); `convert` is the same from Python. The packages that the extra `softcann[atc]` brings are
 imported when they are needed.
 """
 

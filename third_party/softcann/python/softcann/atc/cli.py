@@ -60,7 +60,7 @@ def main(words=None):
             raise
         print("...\n" + FAILED)
         print(
-            AtcError("E40000", f"the Python package {error.name} is not installed", solution="pip install softcann[atc]").block()
+            AtcError("E40000", f"the Python package {error.name} is not installed", solution="pip install onnx").block()
             + "\n"
         )
         return 1

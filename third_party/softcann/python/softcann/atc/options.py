@@ -40,7 +40,7 @@ OPTIONS = (
     Option("output", SERVED, "path and name of the .om, without the suffix; with --singleop a folder"),
     Option("framework", SERVED, "5 is ONNX; 0 Caffe, 1 MindSpore and 3 TensorFlow must be exported to ONNX first",
            ("0", "1", "3", "5"), default="-1", kind="int32"),
-    Option("soc_version", SERVED, "the chip that the model is for, as npu-smi names it"),
+    Option("soc_version", SERVED, "the chip that the model is for, as Ascend910B3: npu-smi's name with Ascend before it"),
     Option("mode", SERVED, "0 convert, 1 print a model or an .om as json, 3 check the model, 6 print what an .om holds",
            ("0", "1", "3", "5", "6", "7", "30"), default="0", kind="int32"),
     Option("om", SERVED, "the .om or model that modes 1 and 6 read"),
