@@ -277,6 +277,11 @@ def test_products_of_groups_of_int4(call):
                transposeX2=True, groupSize=256, out=result)
     wanted = four.float() @ ((b - zeros.float().repeat_interleave(256, 0)) * scale.repeat_interleave(256, 0)) * rows
     close(result, wanted, 1e-2)
+    none, half = torch.empty(0, dtype=torch.bfloat16), torch.empty(3, 3).half()   # the published client's word for none
+    x1 = a[:, :16].contiguous()
+    call.named("aclnnQuantMatmulV5", x1=x1, x2=x1.t().contiguous(), x2Scale=scale[0, :3].contiguous().float(), x1Offset=none,
+               yScale=none, yOffset=none, out=half)
+    close(half, (x1.float() @ x1.float().t()) * scale[0, :3].float(), 2e-3)
     with pytest.raises(RuntimeError, match="161002.*yOffset is not supported"):
         call.named("aclnnQuantMatmulV5", x1=a, x2=a.t().contiguous(), x2Scale=torch.rand(3), yOffset=torch.rand(3), out=torch.empty(3, 3))
 

@@ -32,8 +32,8 @@ def _ascendcl():
         path = place and os.path.join(place, "libascendcl.so")
         if path and os.path.isfile(path):
             return ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
-    raise ImportError(f"acl needs libascendcl.so ({problem}): install the wheel that bash ci/build.sh makes, dist/softcann-*.whl, "
-                      "or set up CANN's environment")
+    raise ImportError(f"acl needs libascendcl.so ({problem}): install the wheel that bash ci/build.sh makes, "
+                      "dist/softcann-*.whl, or set up CANN's environment")
 
 
 @functools.lru_cache(maxsize=None)

@@ -158,15 +158,16 @@ OP(aclnnQuantMatmulV4) {
 namespace {
 
 // A result times a scale for each column (yScale of float8 times float4), or with what clients computed beforehand added before
-// the rows' scales (yOffset of int8 times int4). CANN has both for those products only.
+// the rows' scales (yOffset of int8 times int4). CANN has both for those products only; clients give empty ones for none.
 void product_with_extras(const QuantProduct& in, const at::Tensor& result_scale, const at::Tensor& row_sums,
                          const at::Tensor& out) {
-  if (given(result_scale)) {
+  const auto some = [](const at::Tensor& tensor) { return given(tensor) && tensor.numel() != 0; };
+  if (some(result_scale)) {
     TORCH_CHECK(in.x2.scalar_type() == at::ScalarType::Float4_e2m1fn_x2,
                 "product of quantized matrices: yScale is not supported, but with x2 of float4_e2m1");
     return put(out, quantized_value(in, true) * scale_of(result_scale));
   }
-  if (given(row_sums)) {
+  if (some(row_sums)) {
     TORCH_CHECK(in.x1.scalar_type() == at::kChar && in.x2.scalar_type() == at::kInt,
                 "product of quantized matrices: yOffset is not supported, but with x1 of int8 and x2 of int4 in int32");
     QuantProduct rows = in;
