@@ -29,7 +29,9 @@ class _Packed(NamedTuple):
 @functools.lru_cache(maxsize=None)
 def _hides_later(device: torch.device) -> Tensor:
     """CANN's word for a mask of any size: true hides. Not to be written to."""
-    return torch.ones(2048, 2048, dtype=torch.bool, device=device).triu_(1)
+    mask = torch.ones(2048, 2048, dtype=torch.bool, device=device).triu_(1)
+    torch.accelerator.current_stream(device).synchronize()   # used on any stream from then on
+    return mask
 
 
 def _window(given: Dict[str, Any]) -> Tuple[int, int]:
