@@ -114,11 +114,11 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 // these ignore it, while the others refuse it as PyTorch does for other devices.
 at::Tensor zeros(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                  std::optional<at::Device> device, std::optional<bool>) {
-  return native::empty_memory_format(size, dtype, layout, device, false, std::nullopt).zero_();
+  return at::empty(size, dtype, layout, device, false, std::nullopt).zero_();
 }
 at::Tensor ones(at::IntArrayRef size, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                 std::optional<at::Device> device, std::optional<bool>) {
-  return native::empty_memory_format(size, dtype, layout, device, false, std::nullopt).fill_(1);
+  return at::empty(size, dtype, layout, device, false, std::nullopt).fill_(1);
 }
 at::Tensor arange(const at::Scalar& end, std::optional<at::ScalarType> dtype, std::optional<at::Layout> layout,
                   std::optional<at::Device> device, std::optional<bool>) {

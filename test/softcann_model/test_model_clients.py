@@ -52,7 +52,7 @@ def package(tmp_path):
         shutil.copytree(ROOT / "third_party/softcann/python" / name, installed.parent / name,
                         ignore=shutil.ignore_patterns("__pycache__"))
     (installed / "lib").symlink_to(LIBRARIES)
-    (installed / "include").symlink_to(ROOT / "third_party/cann/include")
+    (installed / "cann").symlink_to(ROOT / "third_party/cann")
     return installed.parent
 
 
