@@ -222,20 +222,6 @@ OP(aclnnGeluMul) {
   out.mul_(parts.linear);
 }
 
-// a * sigmoid(alpha * a) * (b + bias) with a at most `limit` and b within it; a and b are neighbours or halves.
-OP(aclnnClippedSwiglu) {
-  const int64_t along = dim < 0 ? dim + x.dim() : dim, half = x.size(along) / 2;
-  const at::Tensor wide = widened(x), pairs = interleaved ? wide.unflatten(along, at::IntArrayRef{half, 2}) : wide;
-  const at::Tensor a = (interleaved ? pairs.select(along + 1, 0) : wide.narrow(along, 0, half)).clamp_max(limit);
-  const at::Tensor b = (interleaved ? pairs.select(along + 1, 1) : wide.narrow(along, half, half)).clamp(-limit, limit);
-  at::Tensor value = (a * (alpha * a).sigmoid() * (b + bias)).contiguous();
-  if (given(groupIndexOptional)) {  // rows behind the last group become zero
-    const at::Tensor rows = along ? value.flatten(0, along - 1) : value.unsqueeze(0);
-    rows.slice(0, std::min(groupIndexOptional.sum().item<int64_t>(), rows.size(0))).zero_();
-  }
-  put(out, value);
-}
-
 OP(aclnnSoftsign) {
   const at::Tensor wide = widened(x);
   put(yOut, wide / (1 + wide.abs()));

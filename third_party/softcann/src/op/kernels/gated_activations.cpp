@@ -33,16 +33,26 @@ struct Parts {
   }
 };
 
+// a * sigmoid(alpha * a) * (b + bias), with a at most `limit` and b within it.
+at::Tensor clipped_swiglu(const at::Tensor& a, const at::Tensor& b, double alpha, double limit, double bias) {
+  const at::Tensor below = a.clamp_max(limit);
+  return below * (alpha * below).sigmoid() * (b.clamp(-limit, limit) + bias);
+}
+
 }  // namespace
 
+OP(aclnnClippedSwiglu) {
+  const Parts parts("aclnnClippedSwiglu", x, dim, interleaved);
+  put(out, parts.in_groups(clipped_swiglu(parts.part(x, 0), parts.part(x, 1), alpha, limit, bias), groupIndexOptional));
+}
 // clampMode 0: as aclnnClippedSwiglu; 1: silu(a), at most `limit`, times b within it.
 OP(aclnnClippedSwigluV2) {
   constexpr const char* name = "aclnnClippedSwigluV2";
   TORCH_CHECK(clampMode == 0 || clampMode == 1, name, ": clampMode ", clampMode, " is not one of 0, 1");
   const Parts parts(name, x, dim, interleaved);
-  const at::Tensor a = parts.part(x, 0), b = parts.part(x, 1).clamp(-limit, limit), below = a.clamp_max(limit);
+  const at::Tensor a = parts.part(x, 0), b = parts.part(x, 1);
   const at::Tensor value =
-      clampMode == 1 ? (a * a.sigmoid()).clamp_max(limit) * b : below * (alpha * below).sigmoid() * (b + bias);
+      clampMode == 1 ? (a * a.sigmoid()).clamp_max(limit) * b.clamp(-limit, limit) : clipped_swiglu(a, b, alpha, limit, bias);
   put(out, parts.in_groups(value, groupIndexOptional));
 }
 OP(aclnnClippedSwigluGrad) {
