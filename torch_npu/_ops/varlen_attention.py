@@ -5,7 +5,8 @@ the tensors that hold them, and cannot be captured into a graph.
 """
 
 import functools
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+import itertools
+from typing import Any, Dict, List, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
@@ -68,27 +69,25 @@ def _ends(starts: Tensor) -> List[int]:
     return starts.tolist()[1:]
 
 
-def _used(key: Tensor, starts: Optional[Tensor], used: Tensor, pages: Optional[Tensor]) -> Tuple[Tensor, List[int]]:
-    """The keys (or values) [T, heads, size] of a cache that take part, and where each sequence ends in them."""
-    lengths = used.tolist()
+def _used(given: Dict[str, Any]) -> Tuple[Tensor, Tensor, List[int]]:
+    """The keys and values [T, heads, size] of a cache that take part, and where each sequence ends in them."""
+    lengths, pages, caches = given["seqused_k"].tolist(), given.get("block_table"), (given["key"], given["value"])
     if pages is not None:
-        kept = [key[pages[i]].flatten(0, 1)[:length] for i, length in enumerate(lengths)]
-    elif starts is not None:
-        kept = [key[start:start + length] for start, length in zip(starts.tolist(), lengths)]
+        cut = [torch.cat([cache[pages[i]].flatten(0, 1)[:length] for i, length in enumerate(lengths)]) for cache in caches]
+    elif given["cu_seq_k"] is not None:
+        spans = [slice(start, start + length) for start, length in zip(given["cu_seq_k"].tolist(), lengths)]
+        cut = [torch.cat([cache[span] for span in spans]) for cache in caches]
     else:
         raise ValueError("varlen_attn: cu_seq_k may be None with block_table alone")
-    ends = torch.tensor(lengths).cumsum(0).tolist()
-    return torch.cat(kept), ends
+    return cut[0], cut[1], list(itertools.accumulate(lengths))
 
 
 def _attend(given: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
     """The output [T, heads, size] and the logsumexp [heads, T], float32."""
     query, key, value, starts = (given[name] for name in ("query", "key", "value", "cu_seq_k"))
-    used, pages = given.get("seqused_k"), given.get("block_table")
-    if used is not None:
-        value, _ = _used(value, starts, used, pages)
-        key, key_ends = _used(key, starts, used, pages)
-    elif pages is not None or starts is None:
+    if given.get("seqused_k") is not None:
+        key, value, key_ends = _used(given)
+    elif given.get("block_table") is not None or starts is None:
         raise ValueError("varlen_attn: block_table needs seqused_k, and without it cu_seq_k is needed")
     else:
         key_ends = _ends(starts)
