@@ -68,6 +68,21 @@ def int8(rank, world):
     torch.testing.assert_close(found, expected, rtol=1e-2, atol=1e-2)
 
 
+def weights_in_blocks(rank, world):
+    hcom, generator, before = name_of(rank), torch.Generator().manual_seed(rank), torch.npu.config.allow_internal_format
+    x, w = (torch.randint(-9, 9, shape, dtype=torch.int8, generator=generator).npu() for shape in ((4, 6), (6, 8)))
+    half, scale = torch.randn(4, 6, generator=generator).npu().half(), torch.full((8,), 0.01).npu()
+    torch.npu.config.allow_internal_format = True
+    try:
+        blocks = torch_npu.npu_format_cast(w, torch_npu.Format.FRACTAL_NZ)
+        assert torch_npu.get_npu_format(blocks) == torch_npu.Format.FRACTAL_NZ
+        for left, more in ((x, {"dequant_scale": scale.bfloat16()}), (half, {"antiquant_scale": scale.half()})):
+            assert torch.equal(torch_npu.npu_mm_all_reduce_base(left, blocks, hcom, **more),
+                               torch_npu.npu_mm_all_reduce_base(left, w, hcom, **more))
+    finally:
+        torch.npu.config.allow_internal_format = before
+
+
 def groups_that_come_and_go(rank, world):
     """A later communicator takes the place of one that was destroyed."""
     x, w = tensors(rank, (4, 6), (6, 8))
@@ -106,6 +121,6 @@ def experts(rank, world):
     assert torch.equal(back, x) and nothing is None
 
 
-@pytest.mark.parametrize("check", [dense, int8, experts, groups_that_come_and_go], ids=lambda check: check.__name__)
+@pytest.mark.parametrize("check", [dense, int8, weights_in_blocks, experts, groups_that_come_and_go], ids=lambda check: check.__name__)
 def test_products_beside_collectives(two, check):
     two.run(check)

@@ -60,8 +60,14 @@ def test_from_one_internal_format_to_another(formats):
 
 def test_other_operators_refuse(formats):
     made, out = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ), torch.zeros(20, 18)
-    with pytest.raises(RuntimeError, match="161002.*aclnnAbs: parameter self.*storage format 29; this operator takes base formats"):
+    with pytest.raises(RuntimeError, match="161002.*aclnnAbs: parameter self.*storage format 29; this parameter takes base formats"):
         formats("aclnnAbs", made, out)
+
+
+def test_the_parameters_beside_a_weight_refuse(formats):
+    left, weight = Formatted((20, 18), (2, 2, 16, 16), FRACTAL_NZ), torch.randn(18, 5)
+    with pytest.raises(RuntimeError, match="161002.*aclnnMatmulWeightNz: parameter self.*this parameter takes base formats"):
+        formats.named("aclnnMatmulWeightNz", self=left, mat2=weight, out=torch.empty(20, 5))
 
 
 def test_storage_of_another_size_is_an_error(formats):

@@ -111,20 +111,19 @@ constexpr OpInfo with_plan(OpInfo info) {
 
 }  // namespace softcann::op
 
-#define OP_COLLECTIVE(NAME, ...)                                                                                   \
-  static ::softcann::op::Plan NAME##_plan(SOFTCANN_PARAMS_##NAME) { return __VA_ARGS__; }                          \
-  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                               \
-  static const ::softcann::op::OpInfo NAME##_info =                                                                \
-      ::softcann::op::with_plan<&NAME##_plan>(::softcann::op::make_info<&NAME##_kernel, nullptr, nullptr>(         \
-          #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_READ_##NAME, SOFTCANN_WRITTEN_##NAME)); \
-  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,         \
-                                                             aclOpExecutor** executor) {                           \
-    SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                        \
-    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                       \
-  }                                                                                                                \
-  extern "C" SOFTCANN_API aclnnStatus NAME(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor,       \
-                                           aclrtStream stream) {                                                   \
-    SOFTCANN_ENTRY(NAME);                                                                                          \
-    return ::softcann::op::launch_in_stages(NAME##_info, executor, workspace, workspaceSize, stream);              \
-  }                                                                                                                \
+#define OP_COLLECTIVE(NAME, ...)                                                                             \
+  static ::softcann::op::Plan NAME##_plan(SOFTCANN_PARAMS_##NAME) { return __VA_ARGS__; }                    \
+  static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                         \
+  static const ::softcann::op::OpInfo NAME##_info = ::softcann::op::with_plan<&NAME##_plan>(                 \
+      ::softcann::op::make_info<&NAME##_kernel, nullptr, nullptr>(#NAME, SOFTCANN_CONTRACT_##NAME));         \
+  extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,   \
+                                                             aclOpExecutor** executor) {                     \
+    SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                  \
+    return ::softcann::op::prepare(NAME##_info, workspaceSize, executor, ACLNN_ARGS_##NAME);                 \
+  }                                                                                                          \
+  extern "C" SOFTCANN_API aclnnStatus NAME(void* workspace, uint64_t workspaceSize, aclOpExecutor* executor, \
+                                           aclrtStream stream) {                                             \
+    SOFTCANN_ENTRY(NAME);                                                                                    \
+    return ::softcann::op::launch_in_stages(NAME##_info, executor, workspace, workspaceSize, stream);        \
+  }                                                                                                          \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME)

@@ -262,9 +262,9 @@ aclnnStatus refuse_tensor(const OpInfo& info, int index, const aclTensor& made) 
                   name.c_str(), describe(made.tensor).c_str(), made.address, static_cast<long long>(made.item));
     default:
       if (!is_base_format(made.format)) {
-        if (takes_formats(info.name)) return ACLNN_SUCCESS;
+        if (info.blocked >> index & 1) return ACLNN_SUCCESS;
         return fail(ACLNN_ERR_PARAM_INVALID,
-                    "%s: parameter %s, %s, is in the storage format %d; this operator takes base formats", info.name,
+                    "%s: parameter %s, %s, is in the storage format %d; this parameter takes base formats", info.name,
                     name.c_str(), describe(made.tensor).c_str(), static_cast<int>(made.format));
       }
       if (lies_in_live_memory(made)) return ACLNN_SUCCESS;

@@ -23,23 +23,28 @@ enum class Plain : char { none, integer, real, dtype, text };
 
 struct Plan;  // op/collective.h
 
-// What is known of an operator at compile time; one static object each.
-struct OpInfo {
-  const char* name;
+// What gen_kernel_params.py tells of an operator's parameters.
+struct Contract {
   const char* params;  // names, comma-separated
   uint64_t nullable;   // bit masks over the parameters
   uint64_t read;
   uint64_t written;
-  uint64_t objects;  // any descriptor
-  uint64_t tensors;  // aclTensor
-  uint64_t tensor_lists;
-  uint64_t scalars;
-  void (*run)(Slot*);
-  double (*cost)(Slot*);  // null: from the bytes touched
-  bool (*fast)(Slot*);
-  int count;
-  const Kind* kinds;              // [count]
-  const Plain* plains;            // [count]
+  uint64_t blocked;  // may be in an internal format
+};
+
+// What is known of an operator at compile time; one static object each.
+struct OpInfo : Contract {
+  const char* name = nullptr;
+  uint64_t objects = 0;  // bit masks too: any descriptor
+  uint64_t tensors = 0;  // aclTensor
+  uint64_t tensor_lists = 0;
+  uint64_t scalars = 0;
+  void (*run)(Slot*) = nullptr;
+  double (*cost)(Slot*) = nullptr;  // null: from the bytes touched
+  bool (*fast)(Slot*) = nullptr;
+  int count = 0;
+  const Kind* kinds = nullptr;    // [count]
+  const Plain* plains = nullptr;  // [count]
   Plan (*plan)(Slot*) = nullptr;  // of operators that communicate
 };
 
@@ -138,24 +143,14 @@ template <class... A>
 inline constexpr Plain plains_of[sizeof...(A)] = {plain_of<A>()...};
 
 template <auto Run, auto Cost, auto Fast, class... A>
-constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, uint64_t nullable, uint64_t read,
-                         uint64_t written) {
+constexpr OpInfo info_of(void (*)(A...), const char* name, const Contract& contract) {
   constexpr const Kind* kinds = kinds_of<A...>;
-  OpInfo info{.name = name,
-              .params = params,
-              .nullable = nullable,
-              .read = read,
-              .written = written,
-              .objects = 0,
-              .tensors = 0,
-              .tensor_lists = 0,
-              .scalars = 0,
-              .run = &call<Run>,
-              .cost = nullptr,
-              .fast = nullptr,
-              .count = sizeof...(A),
-              .kinds = kinds,
-              .plains = plains_of<A...>};
+  OpInfo info{contract};
+  info.name = name;
+  info.run = &call<Run>;
+  info.count = sizeof...(A);
+  info.kinds = kinds;
+  info.plains = plains_of<A...>;
   static_assert(sizeof...(A) <= aclOpExecutor_max_slots);
   for (size_t i = 0; i < sizeof...(A); ++i) {
     const uint64_t bit = uint64_t{1} << i;
@@ -169,8 +164,8 @@ constexpr OpInfo info_of(void (*)(A...), const char* name, const char* params, u
   return info;
 }
 template <auto Run, auto Cost, auto Fast>
-constexpr OpInfo make_info(const char* name, const char* params, uint64_t nullable, uint64_t read, uint64_t written) {
-  return info_of<Run, Cost, Fast>(Run, name, params, nullable, read, written);
+constexpr OpInfo make_info(const char* name, const Contract& contract) {
+  return info_of<Run, Cost, Fast>(Run, name, contract);
 }
 
 const char* intern(const char* text);  // a copy that lives as long as the process

@@ -1,8 +1,6 @@
 // Storage formats. A descriptor's view always has the base format's sizes; in an internal format the bytes lie as its
-// storage dimensions say, and only the operators that convert formats take it.
+// storage dimensions say, and only the parameters that blocked.txt lists take it: their kernels ask in_base_format().
 #pragma once
-
-#include <string_view>
 
 #include "acl/acl_types.h"
 
@@ -23,18 +21,6 @@ constexpr bool is_base_format(int format) {
     default:
       return false;
   }
-}
-
-// Operators with weights in FRACTAL_NZ say so in their names, but for the oldest; their kernels ask in_base_format().
-inline bool takes_formats(std::string_view op) {
-  const bool weights = op.find("WeightNz") != op.npos || op.find("WeightNZ") != op.npos ||
-                       op == "aclnnWeightQuantBatchMatmulNz" || op == "aclnnWeightQuantBatchMatmulV2" ||
-                       op == "aclnnWeightQuantBatchMatmulV3";
-  return weights || op == "aclnnNpuFormatCast" || op == "aclnnWeightQuantPreprocess" || op == "aclnnQuantMatmulV3" ||
-         op == "aclnnQuantMatmulV4" || op == "aclnnQuantMatmulV5" || op == "aclnnMm" || op.substr(0, 14) == "aclnnMlaProlog" ||
-         op == "aclnnMatmul" || op == "aclnnBatchMatMul" || op == "aclnnTransMatmulWeight" ||
-         op == "aclnnTransConvolutionWeight" || op == "aclnnConvolution" || op == "aclnnGroupedMatmulSwigluQuant" ||
-         op == "aclnnConvertWeightToINT4Pack";
 }
 
 }  // namespace softcann::op

@@ -49,8 +49,8 @@
 
 #define SOFTCANN_OP_DEFINE(NAME, DEFAULT_COST, COST, FAST)                                                            \
   static void NAME##_kernel(SOFTCANN_PARAMS_##NAME);                                                                  \
-  static const ::softcann::op::OpInfo NAME##_info = ::softcann::op::make_info<&NAME##_kernel, COST, FAST>(            \
-      #NAME, SOFTCANN_NAMES_##NAME, SOFTCANN_NULLABLE_##NAME, SOFTCANN_READ_##NAME, SOFTCANN_WRITTEN_##NAME);         \
+  static const ::softcann::op::OpInfo NAME##_info =                                                                   \
+      ::softcann::op::make_info<&NAME##_kernel, COST, FAST>(#NAME, SOFTCANN_CONTRACT_##NAME);                         \
   extern "C" SOFTCANN_API aclnnStatus NAME##GetWorkspaceSize(ACLNN_PARAMS_##NAME, uint64_t* workspaceSize,            \
                                                              aclOpExecutor** executor) {                              \
     SOFTCANN_ENTRY(NAME##GetWorkspaceSize);                                                                           \

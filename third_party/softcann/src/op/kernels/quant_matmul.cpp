@@ -128,8 +128,11 @@ void quantized_product(const QuantProduct& in, const at::Tensor& out) {
   put_quantized(out, value + result_offset(in.scale, in.offset));
 }
 
+// Clients give an empty tensor for none, too.
+bool has_elements(const at::Tensor& tensor) { return given(tensor) && tensor.numel() != 0; }
+
 const at::Tensor& absent(const at::Tensor& tensor, const char* what) {
-  TORCH_CHECK(!tensor.defined() || tensor.numel() == 0, "product of quantized matrices: ", what, " is not supported");
+  TORCH_CHECK(!has_elements(tensor), "product of quantized matrices: ", what, " is not supported");
   return tensor;
 }
 
@@ -158,16 +161,15 @@ OP(aclnnQuantMatmulV4) {
 namespace {
 
 // A result times a scale for each column (yScale of float8 times float4), or with what clients computed beforehand added before
-// the rows' scales (yOffset of int8 times int4). CANN has both for those products only; clients give empty ones for none.
+// the rows' scales (yOffset of int8 times int4). CANN has both for those products only.
 void product_with_extras(const QuantProduct& in, const at::Tensor& result_scale, const at::Tensor& row_sums,
                          const at::Tensor& out) {
-  const auto some = [](const at::Tensor& tensor) { return given(tensor) && tensor.numel() != 0; };
-  if (some(result_scale)) {
+  if (has_elements(result_scale)) {
     TORCH_CHECK(in.x2.scalar_type() == at::ScalarType::Float4_e2m1fn_x2,
                 "product of quantized matrices: yScale is not supported, but with x2 of float4_e2m1");
     return put(out, quantized_value(in, true) * scale_of(result_scale));
   }
-  if (some(row_sums)) {
+  if (has_elements(row_sums)) {
     TORCH_CHECK(in.x1.scalar_type() == at::kChar && in.x2.scalar_type() == at::kInt,
                 "product of quantized matrices: yOffset is not supported, but with x1 of int8 and x2 of int4 in int32");
     QuantProduct rows = in;
