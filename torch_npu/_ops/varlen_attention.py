@@ -4,13 +4,13 @@ PyTorch's own kernels call FlashAttention of CUDA. CANN's takes the lengths as n
 the tensors that hold them, and cannot be captured into a graph.
 """
 
-import functools
 import itertools
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 import torch
 from torch import Tensor
 
+import torch_npu
 from torch_npu._ops.signature import by_name
 
 _ALL = 2147483647   # tokens before or behind one, without a limit
@@ -25,14 +25,6 @@ class _Packed(NamedTuple):
     keys: int
     masked: List[slice]   # rows of queries that see no key
     options: Dict[str, Any]
-
-
-@functools.lru_cache(maxsize=None)
-def _hides_later(device: torch.device) -> Tensor:
-    """CANN's word for a mask of any size: true hides. Not to be written to."""
-    mask = torch.ones(2048, 2048, dtype=torch.bool, device=device).triu_(1)
-    torch.accelerator.current_stream(device).synchronize()   # used on any stream from then on
-    return mask
 
 
 def _window(given: Dict[str, Any]) -> Tuple[int, int]:
@@ -54,7 +46,7 @@ def _packed(given: Dict[str, Any], query_ends: List[int], key_ends: List[int]) -
         first = end
     options = {
         "actual_seq_qlen": query_ends, "actual_seq_kvlen": key_ends, "softmax_layout": "TND", "sparse_mode": mode,
-        "atten_mask": None if mode == _NO_MASK else _hides_later(query.device),
+        "atten_mask": None if mode == _NO_MASK else torch_npu._C._compressed_causal_mask(query.device),
         "pre_tockens": _ALL if left < 0 else left, "next_tockens": _ALL if right < 0 else right,
     }
     return _Packed(query_ends[-1] if query_ends else 0, key_ends[-1] if key_ends else 0, masked, options)
