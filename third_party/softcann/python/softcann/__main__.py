@@ -59,6 +59,9 @@ def main():
     try:
         status = importlib.import_module(MODULES[name][0]).main(arguments) if name in MODULES else PLAIN[name][0]()
         sys.stdout.flush()
+        problem = softcann.torch_problem() if status and name in MODULES else None
+        if problem:
+            print(f"softcann: {problem}", file=sys.stderr)
         return status
     except FileNotFoundError as error:
         return str(error)

@@ -132,12 +132,16 @@ def summary(path: Path) -> str:
     return "\n".join(["entry points", *rows, "operators", *(f"{count:8d}  {op}" for op, count in launched.most_common())])
 
 
-def report(left: Path, right: Path) -> Tuple[str, int]:
-    """Text for people, and how many cases differ."""
+def report(left: Path, right: Path) -> Tuple[str, bool]:
+    """Text for people, and whether the two agree: in what both have, which must be something."""
     ours, theirs = cases(left), cases(right)
     names = common(ours, theirs)
     differences = compare(ours, theirs)
     text = [f"{len(names)} cases in both, {len(names) - len({d.case for d in differences})} equal"]
+    if len(ours) > 1 or len(theirs) > 1:
+        for path, mine, others in ((left, ours, theirs), (right, theirs, ours)):
+            alone = len(mine.keys() - others.keys())
+            text += [f"    {alone} more in {path}"] if alone else []
     if names == [BEFORE_CASES]:
         counts = f"{len(ours[BEFORE_CASES].launches)} and {len(theirs[BEFORE_CASES].launches)} launches"
         text = [f"no cases: {counts}, {f'{len(differences)} differences' if differences else 'equal'}"]
@@ -146,20 +150,20 @@ def report(left: Path, right: Path) -> Tuple[str, int]:
         place = f", first in {first.case}" if first.case else ""
         text += [f"{what}: {op}{'.' + name if name else ''}, {len(group)} times{place}",
                  f"    {left}: {json.dumps(first.left)}", f"    {right}: {json.dumps(first.right)}"]
-    return "\n".join(text), len({d.case for d in differences})
+    return "\n".join(text), bool(names) and not differences
 
 
 def main(arguments: List[str]) -> int:
-    """The command: 0, 1 where the files differ, 2 where one cannot be read."""
+    """The command: 0, 1 where the files differ or have no case in common, 2 where one cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m softcann trace", description="Reads what SOFTCANN_TRACE=FILE wrote.")
     parser.add_argument("file")
     parser.add_argument("--diff", metavar="OTHER",
                         help="compare the operators' launches with those of this file, case by case where there are cases")
     given = parser.parse_args(arguments)
     try:
-        text, differing = (summary(given.file), 0) if given.diff is None else report(given.file, given.diff)
+        text, agree = (summary(given.file), True) if given.diff is None else report(given.file, given.diff)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"trace: {given.file} is not what SOFTCANN_TRACE wrote: {error}", file=sys.stderr)
         return 2
     print(text)
-    return 1 if differing else 0
+    return 0 if agree else 1
