@@ -42,6 +42,10 @@ def test_a_wheel_of_libraries_that_are_built(folder, tmp_path):
     assert "SOFTCANN_DEVICE_COUNT" in run(sys.executable, "-m", "softcann", "options", env=environment, cwd=tmp_path)
     assert "--application" in run(tmp_path / "site" / "bin" / "msprof", "--help", env=environment, cwd=tmp_path)
     assert "NPU ID" in run(tmp_path / "site" / "bin" / "npu-smi", "info", "-m", env=environment, cwd=tmp_path)
+    (tmp_path / "empty.om").touch()   # a command that fails, where there is no torch
+    done = subprocess.run([sys.executable, "-S", "-m", "softcann", "bench", "--model", "empty.om"], env=environment, cwd=tmp_path,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and f"pip install 'torch=={minor}.*'" in done.stderr
 
 
 @pytest.mark.slow
