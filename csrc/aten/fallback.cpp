@@ -8,9 +8,11 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/native/CPUFallback.h>
+#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "aten/argument_checks.h"
+#include "core/compat.h"
 #include "core/generator.h"
 #include "core/options.h"
 
@@ -207,10 +209,9 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
-// PyTorch has a kernel of this made of others, so nothing stands at this key once the NPU has its own; torch before 2.9 has no
-// fallback there either.
-TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
-  m.impl("_has_compatible_shallow_copy_type", torch::CppFunction::makeFallthrough());
-}
+#if !TORCH_NPU_HAS_AUTOGRAD_FALLBACK
+// Where the NPU has a kernel of what PyTorch makes of other operators, nothing of PyTorch's stands at this key.
+TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, m) { m.fallback(torch::autograd::basicAutogradNotImplementedFallback()); }
+#endif
 
 }  // namespace torch_npu::native

@@ -71,9 +71,11 @@ def test_out_is_written():
 
 
 def test_what_has_no_results_is_no_dead_code(tmp_path, capfd):
+    path = str(tmp_path / "y.pt")
+
     def program(x):
         y = x + x
-        torch_npu.save_npugraph_tensor(y, save_path=str(tmp_path / "y.pt"))
+        torch_npu.save_npugraph_tensor(y, save_path=path)
         torch_npu.print_npugraph_tensor(y, tensor_name="y")
         return y + 2
 

@@ -17,6 +17,10 @@ def _internal_formats(monkeypatch):
     monkeypatch.setattr(torch.npu.config, "allow_internal_format", True)
 
 
+# torch 2.8 keeps to itself its table of what devices tell of a saved tensor.
+saves_formats = pytest.mark.skipif(torch.__version__ < torch.torch_version.TorchVersion("2.9"), reason="torch saves formats from 2.9 on")
+
+
 def up(size, block):
     return math.ceil(size / block)
 
@@ -159,8 +163,9 @@ def again(tensor, **options):
     return torch.load(file)
 
 
-@pytest.mark.parametrize("copied", [torch.clone, copy.deepcopy, again, lambda t: pickle.loads(pickle.dumps(t))],
-                         ids=["clone", "deepcopy", "save", "pickle"])
+@pytest.mark.parametrize("copied", [
+    pytest.param(torch.clone, id="clone"), pytest.param(copy.deepcopy, id="deepcopy"), pytest.param(again, id="save", marks=saves_formats),
+    pytest.param(lambda t: pickle.loads(pickle.dumps(t)), id="pickle", marks=saves_formats)])
 @pytest.mark.parametrize(("format", "shape"), [(FRACTAL_NZ, (20, 18)), (NC1HWC0, (1, 20, 4, 4)), (FRACTAL_Z_3D, (20, 17, 2, 3, 3))])
 def test_a_copy_keeps_the_format(format, shape, copied):
     x = make(shape)
@@ -182,6 +187,7 @@ def test_the_old_file_format():
     assert torch_npu.get_npu_format(loaded[0]) == ND and torch_npu.get_npu_format(cast) == FRACTAL_NZ
 
 
+@saves_formats
 def test_views_of_one_memory_are_saved_together():
     x = make((20, 18))
     cast = torch_npu.npu_format_cast(x.npu(), FRACTAL_NZ)
@@ -190,6 +196,7 @@ def test_views_of_one_memory_are_saved_together():
     assert torch.equal(row.cpu(), x[3]) and row.untyped_storage().data_ptr() == whole.untyped_storage().data_ptr()
 
 
+@saves_formats
 def test_saved_formats_are_not_trusted(monkeypatch):
     """Unlikely sizes, and formats where none are allowed, leave the base format."""
     from torch._utils import _rebuild_tensor_v2
@@ -211,6 +218,7 @@ def test_saved_formats_are_not_trusted(monkeypatch):
     assert torch_npu.get_npu_format(loaded) == ND and torch.equal(loaded.cpu(), x)
 
 
+@saves_formats
 def test_metadata_is_the_published_one():
     cast = torch_npu.npu_format_cast(make((1, 20, 4, 4)).npu(), NC1HWC0)
     assert torch._utils.get_tensor_metadata(cast) == dict.fromkeys(
