@@ -147,3 +147,18 @@ def test_situ(call, linear, left):
     close(out, wanted.detach(), 1e-5)
     call.named("aclnnSituGluGrad", gradY=grad, x=x.detach(), dim=1, beta=0.8, linearBeta=linear, activateLeft=left, out=by_x)
     close(by_x, x.grad, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["aclnnRReluWithNoise", "aclnnInplaceRReluWithNoise"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+def test_random_slopes(call, name, dtype):
+    """The noise is what each element was multiplied by, also where it lies in another order than the input."""
+    x, noise = torch.linspace(-3, 3, 35).reshape(5, 7).to(dtype), torch.zeros(7, 5, dtype=dtype).t()
+    given, out = x.clone(), torch.empty_like(x)
+    call(name, x, noise, 0.25, 0.5, True, 7, 0, *([] if "Inplace" in name else [out]))
+    out = x if "Inplace" in name else out
+    assert out.equal(given * noise)
+    slopes = noise[given <= 0]
+    assert noise[given > 0].eq(1).all() and slopes.min() >= 0.25 and slopes.max() <= 0.5 and slopes.unique().numel() > 10
+    call("aclnnRReluWithNoise", given, noise, 0.25, 0.5, False, 7, 0, out)
+    close(out, F.leaky_relu(given, 0.375))

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numbers>
 
+#include "op/kernels/common.h"
 #include "op/simd/clones.h"
 #include "op/simd/lanes.h"
 
@@ -194,6 +195,21 @@ void fill_exponential(at::Tensor& out, double lambda, PhiloxKey key) {
   fill_from_unit(out, key, [=](auto unit) { return -std::log1p(-unit) / static_cast<decltype(unit)>(lambda); });
 }
 
+// ATen's kernel writes noise in the order of a contiguous tensor, whatever noise's strides say, and knows no float16. The
+// result is the product with the noise that the client gets, rounded to its type: the gradient is taken from that.
+void rrelu(const at::Tensor& self, const at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper, bool training,
+           PhiloxKey key, const at::Tensor& out) {
+  if (!training) {
+    at::cpu::leaky_relu_outf(self, (lower.toDouble() + upper.toDouble()) / 2, writable(out));
+    return;
+  }
+  PlainResult slopes(noise);
+  at::Tensor scratch = at::cpu::empty(noise.sizes(), slopes.value().options());
+  at::cpu::rrelu_with_noise_outf(plain(self), slopes.value(), lower, upper, training, generator(key), scratch);
+  slopes.finish();
+  at::cpu::mul_outf(self, noise, writable(out));
+}
+
 }  // namespace
 
 OP_COST(aclnnInplaceUniform, random_cost(selfRef)) { fill_uniform(selfRef, from, to, {seed, offset}); }
@@ -250,8 +266,8 @@ OP_COST(aclnnMultinomialTensor, random_cost(self, 20)) {
 }
 
 OP_COST(aclnnRReluWithNoise, random_cost(self, 8)) {
-  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)), out);
+  rrelu(self, writable(noise), lower, upper, training, key_of(seed, offset), out);
 }
 OP_COST(aclnnInplaceRReluWithNoise, random_cost(self, 8)) {
-  at::cpu::rrelu_with_noise_outf(self, writable(noise), lower, upper, training, generator(key_of(seed, offset)), writable(self));
+  rrelu(self, writable(noise), lower, upper, training, key_of(seed, offset), writable(self));
 }
