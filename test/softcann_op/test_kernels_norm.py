@@ -82,6 +82,14 @@ def test_layer_norm(call, dtype):
     close(out, F.layer_norm(x.float(), [10]), tolerance)
 
 
+def test_group_norm_of_no_elements(call):
+    """Its statistics are those of torch, not what lay in the memory before."""
+    x, stats = torch.empty(2, 6, 0), [torch.full((2, 3), 7.0) for _ in range(2)]
+    call("aclnnGroupNorm", x, None, None, 2, 6, 0, 3, 1e-5, torch.empty_like(x), *stats)
+    wanted = torch.native_group_norm(x, None, None, 2, 6, 0, 3, 1e-5)[1:]
+    assert all(torch.allclose(*pair, equal_nan=True) for pair in zip(stats, wanted))
+
+
 def test_group_norm(call):
     x, weight, bias = torch.randn(2, 6, 5), torch.randn(6), torch.randn(6)
     leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]

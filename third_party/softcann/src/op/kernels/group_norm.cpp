@@ -16,7 +16,11 @@ void group_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const 
   for (const at::Tensor* scale : {&gamma, &beta}) {
     TORCH_CHECK(!given(*scale) || scale->numel() == C, "group norm: ", scale->sizes(), " for ", C, " channels");
   }
-  if (x.numel() == 0) return;
+  if (x.numel() == 0) {  // the statistics of no elements, as ATen has them
+    mean.zero_();
+    rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   PlainResult result(out), mean_result(mean), rstd_result(rstd);
   at::native::GroupNormKernel(at::kCPU, plain(x), plain(gamma), plain(beta), N, C, HxW, group, eps, result.value(),
                               mean_result.value(), rstd_result.value());
