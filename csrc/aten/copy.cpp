@@ -53,9 +53,15 @@ void settle_math_bits(const at::Tensor& dst, const at::Tensor& src) {
   if (dst.is_neg() != src.is_neg()) plain.neg_();
 }
 
+void run_copy(const at::Tensor& dst, const at::Tensor& src) {
+  // Elements that CANN has no name for can be moved (op::detail::moved_type), but not become others.
+  if (dst.dtype() != src.dtype()) op::acl_type(dst.scalar_type()), op::acl_type(src.scalar_type());
+  op::run(aclnnInplaceCopy, dst, src);
+}
+
 void copy_on_device(const at::Tensor& dst, const at::Tensor& src) {
   core::DeviceGuard guard(dst.device().index());
-  op::run(aclnnInplaceCopy, dst, src);
+  run_copy(dst, src);
 }
 
 // As profilers of PyTorch call them.
@@ -195,7 +201,7 @@ at::Tensor formatted_clone(const at::Tensor& self) {
 at::Tensor copy_of(const at::Tensor& self, at::ScalarType dtype, at::IntArrayRef strides) {
   core::DeviceGuard guard(self.device().index());
   at::Tensor out = create_out(self.sizes(), strides, self.options().dtype(dtype));
-  if (self.numel() != 0) op::run(aclnnInplaceCopy, out, self);
+  if (self.numel() != 0) run_copy(out, self);
   return out;
 }
 
@@ -247,6 +253,7 @@ at::Tensor _copy_from_and_resize(const at::Tensor& self, const at::Tensor& dst) 
 at::Tensor _lazy_clone(const at::Tensor& self) { return self.clone(); }
 
 at::Scalar _local_scalar_dense(const at::Tensor& given) {
+  TORCH_CHECK(given.numel() != 0, "_local_scalar_dense: the tensor has no elements");
   core::DeviceGuard guard(given.device().index());
   const at::Tensor self = op::internal_format(*given.unsafeGetTensorImpl()) ? op::normalized(given) : given;
   alignas(16) char bytes[16];

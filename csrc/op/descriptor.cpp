@@ -3,17 +3,26 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <sstream>
 
 #include "op/parameters.h"
 
 namespace torch_npu::op {
 
-void detail::throw_no_acl_type(c10::ScalarType type) { TORCH_CHECK_TYPE(false, "the NPU has no data type for ", type); }
+void detail::throw_no_acl_type(c10::ScalarType type) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, "the NPU has no data type for ", type);
+}
 
 thread_local constinit const char* described_operator = nullptr;
 
 namespace {
+
+// Operators whose results are elements of their operands as they lie, or zeros, and whose operands have one type.
+bool only_moves(std::string_view op) {
+  constexpr std::string_view kMoving[] = {"aclnnCat", "aclnnInplaceCopy", "aclnnInplaceZero", "aclnnRoll", "aclnnSWhere"};
+  return std::find(std::begin(kMoving), std::end(kMoving), op) != std::end(kMoving);
+}
 
 // CANN declares the target of some operators as if they only read it.
 bool writes_what_it_reads(const char* op) {
@@ -24,6 +33,12 @@ bool writes_what_it_reads(const char* op) {
 }  // namespace
 
 namespace detail {
+
+aclDataType moved_type(c10::ScalarType type) {
+  const auto bytes = c10::elementSize(type);
+  if (bytes > 2 || !described_operator || !only_moves(described_operator)) throw_no_acl_type(type);
+  return bytes == 1 ? ACL_UINT8 : ACL_INT16;
+}
 
 void throw_no_descriptor(const char* function, const std::string& of, const char* op) {
   if (!op) op = described_operator;

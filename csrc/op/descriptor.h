@@ -54,9 +54,12 @@ inline aclTensor* describe_local(const c10::TensorImpl& impl) {
   const int64_t storage_size = static_cast<int64_t>(storage.nbytes()) / item;
   constexpr aclFormat kFormats[] = {ACL_FORMAT_ND,  ACL_FORMAT_ND,   ACL_FORMAT_ND,
                                     ACL_FORMAT_NCL, ACL_FORMAT_NCHW, ACL_FORMAT_NCDHW};
-  auto* made = acl::aclCreateTensor(sizes.data(), rank, acl_type(c10::typeMetaToScalarType(dtype)), impl.strides().data(),
-                                    impl.storage_offset(), rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1,
-                                    const_cast<void*>(storage.data()));
+  const auto scalar_type = c10::typeMetaToScalarType(dtype);
+  auto type = detail::kAclTypes[static_cast<size_t>(scalar_type)];
+  if (C10_UNLIKELY(type == ACL_DT_UNDEFINED)) type = detail::moved_type(scalar_type);
+  auto* made =
+      acl::aclCreateTensor(sizes.data(), rank, type, impl.strides().data(), impl.storage_offset(),
+                           rank < 6 ? kFormats[rank] : ACL_FORMAT_ND, &storage_size, 1, const_cast<void*>(storage.data()));
   if (C10_UNLIKELY(!made)) detail::throw_no_descriptor(impl);
   return made;
 }

@@ -45,10 +45,13 @@ constexpr auto make_acl_types() {
 inline constexpr auto kAclTypes = make_acl_types();
 
 [[noreturn]] C10_EXPORT void throw_no_acl_type(c10::ScalarType type);
+// Elements that CANN has no name for as integers of their size, for an operator that only moves them. Throws for any other.
+C10_EXPORT aclDataType moved_type(c10::ScalarType type);
 
 }  // namespace detail
 
-// CANN's name of a PyTorch data type. Throws c10::TypeError if CANN has none.
+// CANN's name of a PyTorch data type. Throws c10::NotImplementedError if CANN has none: a TypeError would end in Python's own
+// comparison for `==`, which says False.
 inline aclDataType acl_type(c10::ScalarType type) {
   const auto found = detail::kAclTypes[static_cast<size_t>(type)];
   if (C10_UNLIKELY(found == ACL_DT_UNDEFINED)) detail::throw_no_acl_type(type);
