@@ -73,6 +73,50 @@ def test_sampling_on_a_grid(call, dtype, dims):
 
 
 @pytest.mark.parametrize("dtype", HALVES)
+def test_many_elements_at_one_place(call, dtype):
+    """So many that a sum which rounds after each of them would stop growing on the way."""
+    place, values = torch.arange(9000) % 3, torch.rand(9000, 5).to(dtype)
+    expected = torch.ones(3, 5).index_add(0, place, values.float())
+    target = torch.ones(3, 5, dtype=dtype)
+    call("aclnnIndexPutImpl", target, [place], values, True, False)
+    rounded_once(target, expected)
+    target = torch.ones(3, 5, dtype=dtype).t()
+    call.named("aclnnInplacePut", selfRef=target, index=place, source=values[:, 0].contiguous(), accumulate=True)
+    rounded_once(target.flatten()[:3], expected[:, 0])
+    target = torch.ones(3, 5, dtype=dtype)
+    call("aclnnIndexPutImpl", target, [place[:3]], values[:3], False, False)  # nothing is added
+    assert torch.equal(target, values[:3])
+
+
+@pytest.mark.parametrize("kind", ["reflection", "replication"])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_gradients_of_pads(call, dtype, dims, kind):
+    x = torch.randn(2, 3, *[5] * dims).to(dtype)
+    pads = [4, 3] * dims if kind == "reflection" else [19, 11] * dims
+    wide, dx = x.float().requires_grad_(), torch.empty_like(x)
+    expected = F.pad(wide, pads, mode="reflect" if kind == "reflection" else "replicate")
+    grad = torch.rand(expected.shape).to(dtype)
+    expected.backward(grad.float())
+    call.named(f"aclnn{kind.capitalize()}Pad{dims}dBackward", gradOutput=grad, self=x, padding=pads, gradInput=dx)
+    rounded_once(dx, wide.grad)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+@pytest.mark.parametrize("dtype", HALVES)
+def test_overlapping_windows_of_maxima(call, dtype, dims):
+    x = torch.randn(2, 3, *[9] * dims).to(dtype)
+    wide, dx = x.float().requires_grad_(), torch.empty_like(x)
+    expected, winners = getattr(F, f"max_pool{dims}d")(wide, 5, 1, 2, return_indices=True)
+    grad = torch.rand(expected.shape).to(dtype)
+    expected.backward(grad.float())
+    windows = {"kernelSize": [5] * dims, "stride": [1] * dims, "padding": [2] * dims, "dilation": [1] * dims, "ceilMode": False}
+    name = "aclnnMaxPool2dWithIndicesBackward" if dims == 2 else "aclnnMaxPool3dWithArgmaxBackward"
+    call.named(name, gradOutput=grad, self=x, indices=winners, **windows, gradInput=dx)
+    rounded_once(dx, wide.grad)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
 def test_cross_entropy_with_logits(call, dtype):
     x, target, weight, positive = (torch.rand(40, 16).to(dtype) for _ in range(4))
     wide, out, dx = x.float().requires_grad_(), torch.empty_like(x), torch.empty_like(x)

@@ -43,6 +43,9 @@ class InOrder {
   const int threads_ = at::get_num_threads();
 };
 
+// What elements are added to: the tensor itself, or a copy in float32 of one that would round after every addition.
+at::Tensor summed_in(const at::Tensor& tensor) { return low_precision(tensor) ? tensor.to(at::kFloat) : tensor; }
+
 }  // namespace
 
 OP(aclnnIndex) {
@@ -51,10 +54,13 @@ OP(aclnnIndex) {
 }
 OP(aclnnIndexPutImpl) {
   if (selects_nothing(indices) || selfRef.numel() == 0) return;
-  const at::Tensor same = values.to(selfRef.scalar_type());
+  // Sums over repeated places deserve float32.
+  at::Tensor target = accumulate ? summed_in(selfRef) : selfRef;
+  const at::Tensor same = values.to(target.scalar_type());
   // The CPU kernel checks every index as it goes, so the parameter `unsafe` changes nothing.
   const InOrder in_order(same, accumulate);
-  at::_index_put_impl_(selfRef, optional_list(indices), same, accumulate, false);
+  at::_index_put_impl_(target, optional_list(indices), same, accumulate, false);
+  if (!target.is_same(selfRef)) selfRef.copy_(target);
 }
 OP(aclnnIndexSelect) { at::cpu::index_select_outf(self, dim, index, out); }
 
@@ -167,8 +173,11 @@ OP(aclnnScatterNd) {
 
 OP(aclnnTake) { at::cpu::take_outf(self, index.to(at::kLong), out); }
 OP(aclnnInplacePut) {
-  const InOrder in_order(source, accumulate);
-  at::cpu::put_(selfRef, index.to(at::kLong), source, accumulate);
+  at::Tensor target = accumulate ? summed_in(selfRef) : selfRef;
+  const at::Tensor same = source.to(target.scalar_type());
+  const InOrder in_order(same, accumulate);
+  at::cpu::put_(target, index.to(at::kLong), same, accumulate);
+  if (!target.is_same(selfRef)) selfRef.copy_(target);
 }
 
 namespace {

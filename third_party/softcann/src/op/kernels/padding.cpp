@@ -8,13 +8,17 @@ OP(aclnnConstantPadNd) {
   into(out, [&] { return at::constant_pad_nd(self, pad, value); });
 }
 
-// See Note [Outputs that ATen lays out].
-#define PAD(NAME, FUNCTION)                                                              \
-  OP(aclnn##NAME) {                                                                      \
-    into(out, [&] { return at::FUNCTION(self, padding); });                              \
-  }                                                                                      \
-  OP(aclnn##NAME##Backward) {                                                            \
-    into(gradInput, [&] { return at::FUNCTION##_backward(gradOutput, self, padding); }); \
+// See Note [Outputs that ATen lays out]. A gradient of many elements to one deserves float32.
+#define PAD(NAME, FUNCTION)                                                                 \
+  OP(aclnn##NAME) {                                                                         \
+    into(out, [&] { return at::FUNCTION(self, padding); });                                 \
+  }                                                                                         \
+  OP(aclnn##NAME##Backward) {                                                               \
+    if (low_precision(gradOutput)) {                                                        \
+      put(gradInput, at::FUNCTION##_backward(widened(gradOutput), widened(self), padding)); \
+    } else {                                                                                \
+      into(gradInput, [&] { return at::FUNCTION##_backward(gradOutput, self, padding); });  \
+    }                                                                                       \
   }
 PAD(ReflectionPad1d, reflection_pad1d)
 PAD(ReflectionPad2d, reflection_pad2d)

@@ -112,10 +112,24 @@ OP(aclnnMaxPool2dWithIndices) {
                                           index);
   });
 }
+namespace {
+
+// The gradients of overlapping windows meet in one element: 16-bit ones are added in float32.
+void max_pool2d_gradient(const at::Tensor& gradient, const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
+                         at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& indices,
+                         at::Tensor& result) {
+  const bool wide = !low_precision(gradient);
+  at::Tensor sums = wide ? result : at::empty({0}, gradient.options().dtype(at::kFloat));
+  at::cpu::max_pool2d_with_indices_backward_outf(wide ? gradient : widened(gradient), wide ? self : widened(self), kernel,
+                                                 or_kernel(stride, kernel), padding, dilation, ceil_mode, indices, sums);
+  if (!wide) put(result, sums);
+}
+
+}  // namespace
+
 OP(aclnnMaxPool2dWithIndicesBackward) {
   if (max_pool_gradient(gradOutput, indices, gradInput)) return;
-  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
-                                                 ceilMode, indices.to(at::kLong), gradInput);
+  max_pool2d_gradient(gradOutput, self, kernelSize, stride, padding, dilation, ceilMode, indices.to(at::kLong), gradInput);
 }
 // ONNX's: each side is padded by itself, and what begins in the padding after the last element is left out.
 OP(aclnnMaxPool) {
@@ -150,8 +164,10 @@ OP(aclnnMaxPool3dWithArgmax) {
   put(indices, index);
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
+  const bool wide = !low_precision(gradOutput);
+  const at::Tensor gradient = wide ? gradOutput : widened(gradOutput), input = wide ? self : widened(self);
   into(gradInput, [&] {
-    return at::max_pool3d_with_indices_backward(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
+    return at::max_pool3d_with_indices_backward(gradient, input, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
                                                 ceilMode, indices.to(at::kLong));
   });
 }
@@ -225,8 +241,7 @@ OP(aclnnMaxPool2dWithMaskBackward) {
       }
     }
   });
-  at::cpu::max_pool2d_with_indices_backward_outf(gradOutput, self, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
-                                                 ceilMode, index, gradInput);
+  max_pool2d_gradient(gradOutput, self, kernelSize, stride, padding, dilation, ceilMode, index, gradInput);
 }
 
 OP(aclnnMaxUnpool2d) {

@@ -50,8 +50,10 @@ NAMED(GatherElements) { put(call.out(0), call.in(0).gather(call.attribute<int64_
 // x, which dimensions have an index, (strides,) the indices.
 NAMED(Index) { put(call.out(0), at::index(call.in(0), indices_of(call, call.integers(1), 3))); }
 NAMED(IndexPutV2) {
-  at::Tensor made = call.in(0).clone();
-  put(call.out(0), made.index_put_(indices_of(call, call.integers(2), 4), call.in(1), call.attribute("accumulate", false)));
+  const bool accumulate = call.attribute("accumulate", false);
+  const bool wide = accumulate && low_precision(call.in(0));  // sums over repeated places deserve float32
+  at::Tensor made = wide ? widened(call.in(0)) : call.in(0).clone();
+  put(call.out(0), made.index_put_(indices_of(call, call.integers(2), 4), wide ? widened(call.in(1)) : call.in(1), accumulate));
 }
 NAMED(InplaceIndexAdd) {
   put(call.out(0), call.in(0).index_add(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong),
