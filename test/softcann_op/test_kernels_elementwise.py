@@ -373,3 +373,17 @@ def test_lists_in_place(call):
         call.named(f"aclnnForeach{name}Inplace", x=made, **more)
         for x, found in zip(a, made):
             torch.testing.assert_close(found, function(x), equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_quotient_without_a_place(call, dtype):
+    """The least number by -1: the processor's instruction ends the process, where a device wraps around."""
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([least, 7, -7, least], dtype=dtype), torch.tensor([-1, -1, 2, 2], dtype=dtype)
+    wanted, out = torch.tensor([least, -7, -3, least // 2], dtype=dtype), torch.empty(4, dtype=dtype)
+    call.named("aclnnDivMod", self=x, other=y, mode=1, out=out)
+    assert torch.equal(out, wanted)
+    call.named("aclnnTruncateDiv", x1=x, x2=y, yOut=out)
+    assert torch.equal(out, wanted)
+    call.named("aclnnDivMods", self=x, other=-1, mode=1, out=out)
+    assert torch.equal(out, torch.tensor([least, -7, 7, least], dtype=dtype))

@@ -40,6 +40,20 @@ std::optional<c10::string_view> rounding(int mode) {
   }
 }
 
+// One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
+// there; negation wraps around, as an NPU does.
+void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
+  const auto type = out.scalar_type();
+  if (mode == truncated && (type == at::kInt || type == at::kLong)) {
+    const at::Tensor divisor = other.to(type), negates = divisor.eq(-1);
+    if (negates.any().item<bool>()) {
+      out.copy_(at::where(negates, self.to(type).neg(), at::div(self, divisor.masked_fill(negates, 1), "trunc")));
+      return;
+    }
+  }
+  at::cpu::div_outf(self, other, rounding(mode), out);
+}
+
 }  // namespace
 
 #define COST elementwise(out, self, other)
@@ -53,9 +67,9 @@ OP_FULL(aclnnSub, COST,
 }
 OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::mul_outf(self, other, out); }
 OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { at::cpu::div_outf(self, other, out); }
-OP_COST(aclnnDivMod, COST) { at::cpu::div_outf(self, other, rounding(mode), out); }
+OP_COST(aclnnDivMod, COST) { divide(self, other, mode, out); }
 // TensorFlow's: quotients cut toward 0 or down, remainders with the dividend's sign, products in which a 0 on the right wins.
-OP_COST(aclnnTruncateDiv, elementwise(yOut, x1, x2)) { at::cpu::div_outf(x1, x2, "trunc", writable(yOut)); }
+OP_COST(aclnnTruncateDiv, elementwise(yOut, x1, x2)) { divide(x1, x2, truncated, writable(yOut)); }
 OP_COST(aclnnTruncateMod, elementwise(yOut, x1, x2)) { at::cpu::fmod_outf(x1, x2, writable(yOut)); }
 OP_COST(aclnnFloorDiv, elementwise(yOut, x1, x2)) { at::cpu::floor_divide_outf(x1, x2, writable(yOut)); }
 OP_COST(aclnnMulNoNan, elementwise(yOut, x1, x2)) { writable(yOut).copy_(at::where(x2 == 0, 0, x1 * x2)); }
@@ -100,7 +114,7 @@ OP_FULL(aclnnDivs, COST, fast::with_scalar<false>(self, other, out, over)) {
   at::cpu::div_outf(self, wrapped(other, self, out), out);
 }
 OP_COST(aclnnRsubs, COST) { at::cpu::sub_outf(wrapped(other, self, out), self, alpha, out); }
-OP_COST(aclnnDivMods, COST) { at::cpu::div_outf(self, wrapped(other, self, out), rounding(mode), out); }
+OP_COST(aclnnDivMods, COST) { divide(self, wrapped(other, self, out), mode, out); }
 OP_COST(aclnnFloorDivides, COST) { at::cpu::floor_divide_outf(self, wrapped(other, self, out), out); }
 OP_COST(aclnnFmodScalar, COST) { at::cpu::fmod_outf(self, wrapped(other, self, out), out); }
 OP_COST(aclnnRemainderTensorScalar, COST) { at::cpu::remainder_outf(self, wrapped(other, self, out), out); }
