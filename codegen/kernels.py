@@ -170,7 +170,10 @@ class _Builder:
         first, *rest = [a.name for a in arguments if str(a.type) == "Tensor"]
         conditions = [f"plain({first})"]
         conditions += [f"{'alike_or_number' if n in self.entry.scalar else 'alike'}({first}, {n})" for n in rest]
-        conditions += [f"is_real({a.name})" for a in arguments if str(a.type) == "Scalar"]
+        numbers = [a.name for a in arguments if str(a.type) == "Scalar"]
+        conditions += [f"is_real({n})" for n in numbers]
+        if gives_bool and numbers:  # a comparison, to which torch gives the number as a tensor
+            conditions.append(f"has_usual_strides({first})")
         if kind is SchemaKind.functional:
             target = outputs[0]
             make = f"    at::Tensor {target} = make_plain({first}{', at::kBool' if gives_bool else ''});"

@@ -206,9 +206,18 @@ inline bool is_host_scalar(const at::Tensor& tensor, const at::Tensor& beside) {
 }
 C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
 
+// A tensor is contiguous whatever the strides of its dimensions of size 1. Beside a number TensorIterator keeps them, which tells
+// a later operator of the memory format; beside a tensor, or alone, it does not.
+inline bool has_usual_strides(const at::Tensor& tensor) {
+  int64_t stride = 1;
+  for (int64_t i = tensor.dim(); i-- > 0; stride *= std::max<int64_t>(tensor.size(i), 1)) {
+    if (tensor.stride(i) != stride) return false;
+  }
+  return true;
+}
 inline bool alike_or_number(const at::Tensor& self, const at::Tensor& other) {
-  return alike(self, other) ||
-         (is_host_scalar(other) && !other.is_complex() && other.scalar_type() != at::kBool && self.dim() != 0);
+  return alike(self, other) || (is_host_scalar(other) && !other.is_complex() && other.scalar_type() != at::kBool &&
+                                self.dim() != 0 && has_usual_strides(self));
 }
 inline bool is_real(const at::Scalar& number) { return number.isFloatingPoint() || number.isIntegral(false); }
 // Writing `target` cannot change what is read from `input`, or only element by element.

@@ -158,6 +158,7 @@ std::tuple<at::Tensor, at::Tensor> _ctc_loss(const at::Tensor& log_probs, const 
                               "\"ctc_loss\" not implemented for '", log_probs.scalar_type(), "'");
   TORCH_CHECK(targets.scalar_type() == at::kInt || targets.scalar_type() == at::kLong, "ctc_loss: targets must be int or long");
   const int64_t batch = log_probs.size(1), classes = log_probs.size(2);
+  TORCH_CHECK(batch != 0, "ctc_loss: log_probs must not be empty, got ", log_probs.sizes());
   TORCH_CHECK(blank >= 0 && blank < classes, "blank must be in label range");
   TORCH_CHECK(static_cast<int64_t>(input_lengths.size()) == batch, "input_lengths must be of size batch_size");
   TORCH_CHECK(static_cast<int64_t>(target_lengths.size()) == batch, "target_lengths must be of size batch_size");

@@ -5,6 +5,7 @@
 #include <ATen/WrapDimUtils.h>
 #include <ATen/native/Pool.h>
 #include <ATen/native/RangeUtils.h>
+#include <ATen/native/im2col_shape_check.h>
 
 namespace torch_npu::native {
 
@@ -85,11 +86,11 @@ at::DimVector im2col_sizes(const at::Tensor& self, at::IntArrayRef kernel, at::I
   TORCH_CHECK(self.dim() == 3 || self.dim() == 4, "Expected 3D or 4D tensor for input, got ", self.sizes());
   TORCH_CHECK(kernel.size() == 2 && dilation.size() == 2 && padding.size() == 2 && stride.size() == 2,
               "kernel_size, dilation, padding and stride need 2 numbers each");
+  at::native::im2col_shape_check(self, {}, kernel[0], kernel[1], dilation[0], dilation[1], padding[0], padding[1], stride[0],
+                                 stride[1]);
   int64_t blocks = 1;
   for (int64_t i = 0; i < 2; ++i) {
-    const auto count = (self.size(self.dim() - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
-    TORCH_CHECK(count > 0, "Given input ", self.sizes(), " and kernel ", kernel, ", the output would have no blocks");
-    blocks *= count;
+    blocks *= (self.size(self.dim() - 2 + i) + 2 * padding[i] - (dilation[i] * (kernel[i] - 1) + 1)) / stride[i] + 1;
   }
   auto sizes = at::DimVector(self.sizes().slice(0, self.dim() - 3));
   sizes.push_back(self.size(-3) * kernel[0] * kernel[1]);
@@ -100,6 +101,7 @@ at::DimVector im2col_sizes(const at::Tensor& self, at::IntArrayRef kernel, at::I
 at::DimVector col2im_sizes(const at::Tensor& self, at::IntArrayRef output, at::IntArrayRef kernel) {
   TORCH_CHECK(self.dim() == 2 || self.dim() == 3, "Expected 2D or 3D tensor for input, got ", self.sizes());
   TORCH_CHECK(output.size() == 2 && kernel.size() == 2, "output_size and kernel_size need 2 numbers each");
+  TORCH_CHECK(kernel[0] > 0 && kernel[1] > 0, "kernel_size must be positive, got ", kernel);
   TORCH_CHECK(self.size(-2) % (kernel[0] * kernel[1]) == 0, "Expected size of input's dimension ", self.dim() - 2,
               " to be divisible by the product of kernel_size, but got input of size ", self.sizes(),
               " and kernel_size=", kernel);

@@ -206,6 +206,12 @@ def test_pointwise_without_number_takes_tensors_only(build):
     assert "plain(self) && alike(self, other)))" in body(unit, "npu_maximum").replace("C10_LIKELY(", "(")
 
 
+def test_comparison_with_a_number_keeps_strides(build):
+    """torch compares with a tensor of the number, beside which the strides of dimensions of one count."""
+    unit, = build("- op: lt.Scalar_out\n  aclnn: aclnnLtScalar(self, other, out)\n  pointwise: bool\n")
+    assert "plain(self) && is_real(other) && has_usual_strides(self))" in body(unit, "npu_lt_Scalar")
+
+
 def test_pointwise_is_what_the_schema_says(build):
     """Of elementwise operators on tensors and numbers; where torch's meta function checks more, the entry says none."""
     for text in ("- op: add.out\n  aclnn: aclnnAdd(self, other, alpha, out)\n  pointwise: none\n",

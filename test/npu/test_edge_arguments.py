@@ -4,7 +4,7 @@ import warnings
 import pytest
 import torch
 
-import torch_npu  # noqa: F401
+import torch_npu
 
 UNSIGNED = [torch.uint16, torch.uint32, torch.uint64]
 
@@ -248,3 +248,61 @@ def test_gradient_of_a_loss_that_broadcasts(name, reduction, shapes):
         getattr(torch.ops.aten, name)(leaf, labels.to(device), reduction).sum().backward()
         return leaf.grad
     torch.testing.assert_close(gradient("npu").cpu(), gradient("cpu"))
+
+
+@pytest.mark.parametrize("call", [
+    lambda x: x * 5, lambda x: x / 2, lambda x: x - 1, lambda x: x < 1, lambda x: x == 2, lambda x: torch.maximum(x, x), lambda x: -x,
+    lambda x: x + x, lambda x: x[:0] * 2], ids=["mul", "div", "sub", "lt", "eq", "maximum", "neg", "add", "empty"])
+def test_strides_of_dimensions_of_one(call):
+    """They tell the memory format of a tensor of one pixel, which is contiguous in each of them."""
+    for memory_format in (torch.channels_last, torch.contiguous_format):
+        x = torch.rand(10, 3, 1, 1).to(memory_format=memory_format)
+        assert call(x.npu()).stride() == call(x).stride()
+
+
+def test_number_of_no_element():
+    with pytest.raises(RuntimeError, match="no elements"):
+        torch.ops.aten._local_scalar_dense(torch.empty(0, device="npu"))
+
+
+@pytest.mark.parametrize("call", [
+    lambda d: torch.nn.functional.unfold(torch.ones(1, 2, 5, 5, device=d), 2, stride=0),
+    lambda d: torch.nn.functional.unfold(torch.ones(1, 2, 5, 5, device=d), 2, dilation=0),
+    lambda d: torch.nn.functional.unfold(torch.ones(1, 2, 5, 5, device=d), 2, padding=-1),
+    lambda d: torch.nn.functional.unfold(torch.ones(1, 2, 5, 5, device=d), (0, 1)),
+    lambda d: torch.nn.functional.unfold(torch.ones(3, 0, 5, 5, device=d), 2),
+    lambda d: torch.nn.functional.fold(torch.ones(1, 4, 9, device=d), (4, 4), (0, 2)),
+    lambda d: torch.nn.functional.fold(torch.ones(1, 4, 9, device=d), (4, 4), 2, stride=0),
+    lambda d: torch.nn.functional.ctc_loss(torch.ones(3, 0, 4, device=d), *[torch.ones(0, dtype=torch.long, device=d)] * 3)],
+    ids=["stride", "dilation", "padding", "kernel", "channels", "fold_kernel", "fold_stride", "ctc_loss"])
+def test_windows_and_samples_of_nothing(call):
+    """Some of these would divide by zero, which ends the process."""
+    assert same(call) is RuntimeError
+
+
+def test_attention_without_heads():
+    x = torch.ones(1, 4, 16, device="npu", dtype=torch.float16)
+    with pytest.raises(ValueError, match="0 heads"):
+        torch_npu.npu_fused_infer_attention_score(x, x, x, num_heads=0, input_layout="BSH")
+
+
+@pytest.mark.parametrize("dim", [0, 2])
+def test_lengths_of_a_weight_without_dimensions_of_one(dim):
+    v, g = torch.randn(4, 3, 5), torch.randn(4 if dim == 0 else 5)
+
+    def call(device):
+        inputs = [x.to(device).requires_grad_() for x in (v, g)]
+        weight, norms = torch._weight_norm_interface(*inputs, dim)
+        return [weight, norms, *torch.autograd.grad(weight.square().sum(), inputs)]
+
+    for found, expected in zip(call("npu"), call("cpu"), strict=True):
+        torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int16, torch.int32, torch.int64])
+def test_quotient_without_a_place(dtype):
+    """On the CPU it ends the process for the wider types; on a device the least number stays."""
+    least = torch.iinfo(dtype).min
+    x, y = torch.tensor([least, 9], dtype=dtype, device="npu"), torch.tensor([-1, -2], dtype=dtype, device="npu")
+    assert torch.div(x, y, rounding_mode="trunc").tolist() == [least, -4]
+    assert torch.div(x, -1, rounding_mode="trunc").tolist() == [least, -9]

@@ -66,6 +66,7 @@ at::DimVector infer_sizes(const at::Tensor& query, const at::Tensor& value, std:
   const auto in = layout.substr(0, bar), out = bar < layout.size() ? layout.substr(bar + 1) : in;
   const auto q = extent_of(query, in, heads);
   const bool whole = paged ? value.dim() == 3 : in == "BSH";  // the heads lie in the last dimension
+  TORCH_CHECK_VALUE(!whole || (kv_heads ? kv_heads : heads) > 0, "attention: ", heads, " heads and ", kv_heads, " of keys");
   const int64_t size = value.dim() == 5 ? value.size(2) * value.size(4)
                        : whole          ? value.size(-1) / (kv_heads ? kv_heads : heads)
                                         : value.size(-1);
