@@ -16,6 +16,7 @@
 #include "aten/factory.h"
 #include "aten/fused_attention.h"
 #include "aten/device_constant.h"
+#include "core/compat.h"
 #include "core/error.h"
 #include "core/generator.h"
 #include "generated/torch_npu_native_functions.h"
@@ -133,8 +134,10 @@ int64_t _fused_sdp_choice(const at::Tensor& query, const at::Tensor& key, const 
                           std::optional<double> scale, bool enable_gqa) {
   // Programs name the fused kernels that CUDA has; the NPU's stands for each of them.
   const auto& user = at::globalContext();
-  const bool wanted = user.userEnabledOverrideableSDP() || user.userEnabledFlashSDP() || user.userEnabledMemEfficientSDP() ||
-                      user.userEnabledCuDNNSDP();
+  const bool named = user.userEnabledFlashSDP() || user.userEnabledMemEfficientSDP() || user.userEnabledCuDNNSDP();
+  // Where sdpa_kernel(MATH) leaves the overrideable kernel on, MATH alone is what a program names.
+  const bool only_math = !TORCH_NPU_SDPA_KERNEL_HAS_OVERRIDEABLE && user.userEnabledMathSDP();
+  const bool wanted = named || (user.userEnabledOverrideableSDP() && !only_math);
   const bool fused = wanted && fused_kernel_takes(query, key, value, attn_mask, dropout_p, enable_gqa);
   return static_cast<int64_t>(fused ? sdp::SDPBackend::overrideable : sdp::SDPBackend::math);
 }

@@ -8,8 +8,8 @@
 
 // c10::DeviceAllocator, torch.accelerator's memory API, at::REGISTER_HOST_ALLOCATOR.
 #define TORCH_NPU_HAS_DEVICE_ALLOCATOR TORCH_NPU_TORCH_AT_LEAST(2, 9)
-// A fallback at AutogradPrivateUse1.
-#define TORCH_NPU_HAS_AUTOGRAD_FALLBACK TORCH_NPU_TORCH_AT_LEAST(2, 9)
+// torch.nn.attention.sdpa_kernel switches the overrideable kernel on and off with the others.
+#define TORCH_NPU_SDPA_KERNEL_HAS_OVERRIDEABLE TORCH_NPU_TORCH_AT_LEAST(2, 9)
 // DeviceGuardImplInterface::getDeviceCapability.
 #define TORCH_NPU_HAS_DEVICE_CAPABILITY TORCH_NPU_TORCH_AT_LEAST(2, 10)
 // DeviceGuardImplInterface::getStreamNativeHandle.
