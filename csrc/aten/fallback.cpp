@@ -12,7 +12,6 @@
 #include <torch/library.h>
 
 #include "aten/argument_checks.h"
-#include "core/compat.h"
 #include "core/generator.h"
 #include "core/options.h"
 
@@ -108,9 +107,24 @@ void check_given_outputs(const c10::OperatorHandle& op, const torch::jit::Stack&
   }
 }
 
+// The copy of a tensor with gaps would be contiguous, but kernels and derivatives agree on what a result is by whether an
+// argument was: in older versions of torch, linalg.solve's factors are those of the transposed matrix then.
+void keep_out_of_order(const c10::FunctionSchema& schema, torch::jit::Stack* stack) {
+  const auto& arguments = schema.arguments();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    auto& value = (*stack)[stack->size() - arguments.size() + i];
+    if (!value.isTensor() || (arguments[i].alias_info() && arguments[i].alias_info()->isWrite())) continue;
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || tensor.layout() != at::kStrided || tensor.dim() < 2 || tensor.is_non_overlapping_and_dense())
+      continue;
+    value = tensor.mT().contiguous().mT();
+  }
+}
+
 void run_dense(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   check_given_outputs(op, *stack);
   replace_generators(op.schema(), stack);
+  keep_out_of_order(op.schema(), stack);
   at::native::cpu_fallback(op, stack, /*error_on_views=*/true);
 }
 
@@ -209,9 +223,14 @@ TORCH_LIBRARY_IMPL(aten, Negative, m) {
   m.impl("_copy_from_and_resize", torch::CppFunction::makeFallthrough());
 }
 
-#if !TORCH_NPU_HAS_AUTOGRAD_FALLBACK
-// Where the NPU has a kernel of what PyTorch makes of other operators, nothing of PyTorch's stands at this key.
-TORCH_LIBRARY_IMPL(_, AutogradPrivateUse1, m) { m.fallback(torch::autograd::basicAutogradNotImplementedFallback()); }
-#endif
+// Older versions of torch have nothing at this key, where the NPU has a kernel of what PyTorch makes of other operators.
+[[maybe_unused]] const bool autograd_has_fallback = [] {
+  constexpr auto key = c10::DispatchKey::AutogradPrivateUse1;
+  if (!c10::Dispatcher::singleton().hasBackendFallbackForDispatchKey(key)) {
+    static auto* library = new torch::Library(torch::Library::IMPL, "_", key, __FILE__, __LINE__);
+    library->fallback(torch::autograd::basicAutogradNotImplementedFallback());
+  }
+  return true;
+}();
 
 }  // namespace torch_npu::native
