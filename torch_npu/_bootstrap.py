@@ -62,6 +62,9 @@ def start() -> None:
         ) from error
 
     torch.utils.rename_privateuse1_backend("npu")
+    activities = torch._C._profiler.ProfilerActivity
+    if not hasattr(activities, "NPU"):   # newer versions of torch name it themselves
+        activities.NPU = activities.PrivateUse1
     from torch_npu import npu
 
     torch._register_device_module("npu", npu)

@@ -59,6 +59,7 @@ def test_results_are_not_overwritten():
     assert [result.tolist() for result in results] == [[0, 0], [2, 2], [4, 4]]
 
 
+@pytest.mark.skipif(not hasattr(torch._functorch.config, "force_autograd_cache"), reason="a setting of newer versions of torch")
 @pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex", "torchair"])
 def test_a_cache_that_is_forced_is_no_error(backend):
     """As vLLM's compiler forces it, around a backend of each part of a model."""

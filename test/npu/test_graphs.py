@@ -410,13 +410,15 @@ def test_numbers_of_the_host_are_filled_in_while_a_stream_is_captured():
     bits, x = torch.arange(-9, 9, dtype=torch.int32, device=NPU), torch.linspace(-3, 3, 12, device=NPU)
     rows, weights = torch.randn(6, 4, device=NPU).half(), [torch.randn(4, 5, device=NPU).half() for _ in range(2)]
     parameter = [torch.ones(3, device=NPU) for _ in range(3)]
+    # Older versions of torch take no number of the host there.
+    four = torch.tensor(4.0, device="cpu" if torch.__version__ >= torch.torch_version.TorchVersion("2.13") else NPU)
 
     def work():
         grouped = torch.ops.npu.npu_grouped_matmul([rows], weights, group_list=[2, 6], split_item=2, group_type=0)
         fed = torch_npu.npu_ffn(rows, torch.stack(weights), torch.stack(weights).transpose(1, 2).contiguous(), "relu", expert_tokens=[2, 4])
         adam = torch_npu.npu_apply_adam(0.9, 0.99, 0.1, 0.9, 0.99, 1e-8, torch.ones(3, device=NPU), False, False,
                                         out=[p.clone() for p in parameter])
-        return [bits >> 1, 2 << bits.clamp(0, 5), *torch.frexp(x), torch.hypot(x, torch.tensor(4.0)), *grouped, fed, *adam]
+        return [bits >> 1, 2 << bits.clamp(0, 5), *torch.frexp(x), torch.hypot(x, four), *grouped, fed, *adam]
 
     graph, found = captured(work)
     graph.replay()

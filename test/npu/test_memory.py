@@ -258,6 +258,7 @@ def test_snapshot_opens_in_pytorchs_tools(tmp_path):
     assert _memory_viz.trace(snapshot)
 
 
+@pytest.mark.skipif(torch.__version__ < torch.torch_version.TorchVersion("2.9"), reason="torch 2.8 fetches the script to a folder for all users")
 def test_flame_graphs_of_a_snapshot(tmp_path, monkeypatch):
     script = tmp_path / ".cache" / "flamegraph.pl"
     script.parent.mkdir()

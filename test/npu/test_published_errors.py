@@ -1,4 +1,6 @@
 """Exceptions are those of the published torch_npu, and of torch.cuda where that has another one."""
+import inspect
+
 import pytest
 import torch
 
@@ -71,4 +73,5 @@ def test_marks_do_not_stop_a_program():
 def test_what_is_nothing_to_the_published_one():
     assert torch_npu.utils.get_part_combined_tensor(None, 0, 3) is None
     torch.npu.set_stream_limit(torch.npu.current_stream(), -1, -1)
-    assert torch.npu.memory._snapshot(augment_with_fx_traces=True).keys() >= {"segments", "device_traces"}
+    if "augment_with_fx_traces" in inspect.signature(torch.cuda.memory._snapshot).parameters:   # of newer versions of torch
+        assert torch.npu.memory._snapshot(augment_with_fx_traces=True).keys() >= {"segments", "device_traces"}

@@ -2,6 +2,7 @@
 import pathlib
 
 import pytest
+import torch
 from dotted_names import resolve
 from published_absent import ABSENT
 
@@ -22,6 +23,9 @@ def test_resolves(name, python):
         done = python(f"import torch_npu, importlib; importlib.import_module({module!r})")
         assert done.returncode == 0, done.stderr
         return
+    attribute = name.rpartition(".")[2]
+    if attribute in ("is_capturing", "native_handle") and not hasattr(torch.Stream, attribute):
+        pytest.skip("of torch.Stream itself, in newer versions")
     resolve(name.replace("torch.npu.", "torch_npu.npu.") if name.startswith("torch.npu.") else name)
 
 
