@@ -13,7 +13,9 @@ function(ask_python variable code)
 endfunction()
 
 ask_python(PYTHON_INCLUDE_DIR "import sysconfig; print(sysconfig.get_path('include'))")
-ask_python(PYTHON_EXT_SUFFIX "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+if(NOT PYTHON_EXT_SUFFIX)   # given for another processor, whose Python cannot be asked
+  ask_python(PYTHON_EXT_SUFFIX "import sysconfig; print(sysconfig.get_config_var('EXT_SUFFIX'))")
+endif()
 if(NOT TORCH_DIR)
   ask_python(TORCH_DIR "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')")
   set(TORCH_DIR "${TORCH_DIR}" CACHE PATH "The installed torch package: site-packages/torch" FORCE)
