@@ -90,6 +90,13 @@ def test_group_norm_of_no_elements(call):
     assert all(torch.allclose(*pair, equal_nan=True) for pair in zip(stats, wanted))
 
 
+def test_layer_norm_of_no_elements(call):
+    x, stats = torch.empty(3, 0), [torch.full((3, 1), 7.0) for _ in range(2)]
+    call("aclnnLayerNorm", x, [0], None, None, 1e-5, torch.empty_like(x), *stats)
+    wanted = torch.native_layer_norm(x, [0], None, None, 1e-5)[1:]
+    assert all(torch.allclose(*pair, equal_nan=True) for pair in zip(stats, wanted))
+
+
 def test_group_norm(call):
     x, weight, bias = torch.randn(2, 6, 5), torch.randn(6), torch.randn(6)
     leaves = [t.clone().requires_grad_() for t in (x, weight, bias)]

@@ -1,5 +1,7 @@
 // Layer and root-mean-square normalization.
 
+#include <limits>
+
 #include <ATen/native/layer_norm.h>
 
 #include "op/kernel.h"
@@ -25,8 +27,9 @@ void require_rows(const at::Tensor& input, at::IntArrayRef normalized) {
 
 void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input, at::IntArrayRef normalized,
                      const at::Tensor& weight, const at::Tensor& bias, double eps) {
-  const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
   require_rows(input, normalized);
+  const int64_t columns = elements(normalized),
+                rows = elements(input.sizes().slice(0, static_cast<size_t>(input.dim()) - normalized.size()));
   for (const at::Tensor* scale : {&weight, &bias}) {
     TORCH_CHECK(!given(*scale) || scale->numel() == columns, "normalization: ", scale->sizes(), " for rows of ", columns);
   }
@@ -35,6 +38,11 @@ void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const 
                 " rows");
   }
   if (!rows) return;
+  if (!columns) {  // rows of nothing, as ATen has it
+    if (given(mean)) mean.zero_();
+    if (given(rstd)) rstd.fill_(std::numeric_limits<double>::quiet_NaN());
+    return;
+  }
   PlainResult result(out), mean_result(mean), rstd_result(rstd);
   at::native::LayerNormKernel(at::kCPU, plain(input), plain(weight), plain(bias), rows, columns, eps, &result.value(),
                               mean_result.pointer(), rstd_result.pointer());
