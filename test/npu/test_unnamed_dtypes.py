@@ -41,15 +41,21 @@ def numbers(dtype, device):
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
 def test_moved_as_they_lie(move, dtype):
     here, whole = numbers(dtype, "npu")
-    there, _ = numbers(dtype, "cpu")
-    found, expected = move(here), move(there)
+    there = numbers(dtype, "cpu")[0]
+    integers = there.view(whole)   # older versions of torch move few of these types
+    integers.flip_rows = there.flip_rows.view(whole)
+    found, expected = move(here), move(integers)
     assert found.dtype == dtype and found.shape == expected.shape and found.stride() == expected.stride()
-    assert torch.equal(found.view(whole).cpu(), expected.view(whole))
+    assert torch.equal(found.view(whole).cpu(), expected)
 
 
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 def test_to_the_host_and_back(dtype):
     x, whole = numbers(dtype, "npu")
+    try:
+        numbers(dtype, "cpu")[0].t().contiguous()
+    except NotImplementedError:
+        pytest.skip("this torch cannot copy them on the host")
     host = x.t().cpu()
     assert host.dtype == dtype and torch.equal(host.view(whole), x.view(whole).cpu().t())
     assert torch.equal(host[1:4].to("npu").view(whole).cpu(), host[1:4].view(whole))
