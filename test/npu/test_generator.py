@@ -94,6 +94,19 @@ print("ok")
     assert run.stdout.strip() == "ok", run.stderr
 
 
+def test_seed_before_an_operator_of_ascend_uses_the_device_first(python):
+    code = """
+import torch, torch_npu
+masks = []
+for _ in range(2):
+    torch.manual_seed(5)
+    masks.append(torch_npu.npu_dropout_gen_mask((100, 100), 0.5))
+assert torch.equal(*masks)
+"""
+    run = python(code)
+    assert run.returncode == 0, run.stderr
+
+
 def test_operators_of_the_fallback_follow_the_seed():
     """They draw on the CPU, from what the NPU's generator says."""
     rate = torch.full((64,), 4.0, device="npu")
