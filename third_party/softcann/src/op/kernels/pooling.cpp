@@ -112,17 +112,18 @@ OP(aclnnMaxPool2dWithIndices) {
                                           index);
   });
 }
+
 namespace {
 
 // The gradients of overlapping windows meet in one element: 16-bit ones are added in float32.
 void max_pool2d_gradient(const at::Tensor& gradient, const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
                          at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& indices,
                          at::Tensor& result) {
-  const bool wide = !low_precision(gradient);
-  at::Tensor sums = wide ? result : at::empty({0}, gradient.options().dtype(at::kFloat));
-  at::cpu::max_pool2d_with_indices_backward_outf(wide ? gradient : widened(gradient), wide ? self : widened(self), kernel,
-                                                 or_kernel(stride, kernel), padding, dilation, ceil_mode, indices, sums);
-  if (!wide) put(result, sums);
+  const at::Tensor wide = widened(gradient);
+  at::Tensor sums = wide.is_same(gradient) ? result : at::empty({0}, wide.options());
+  at::cpu::max_pool2d_with_indices_backward_outf(wide, widened(self), kernel, or_kernel(stride, kernel), padding, dilation,
+                                                 ceil_mode, indices, sums);
+  put(result, sums);
 }
 
 }  // namespace
@@ -164,11 +165,9 @@ OP(aclnnMaxPool3dWithArgmax) {
   put(indices, index);
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
-  const bool wide = !low_precision(gradOutput);
-  const at::Tensor gradient = wide ? gradOutput : widened(gradOutput), input = wide ? self : widened(self);
   into(gradInput, [&] {
-    return at::max_pool3d_with_indices_backward(gradient, input, kernelSize, or_kernel(stride, kernelSize), padding, dilation,
-                                                ceilMode, indices.to(at::kLong));
+    return at::max_pool3d_with_indices_backward(widened(gradOutput), widened(self), kernelSize, or_kernel(stride, kernelSize),
+                                                padding, dilation, ceilMode, indices.to(at::kLong));
   });
 }
 
