@@ -49,14 +49,10 @@ export TORCH_NPU_BUILD_DIR=$PWD/build/$tag-objects$variant TORCH_NPU_CMAKE_ARGS=
 export PYTHONPATH=$PWD/build/$tag
 # Two builds of one commit give the same files: those in a wheel have the commit's date, not the build's.
 if [[ -z ${SOURCE_DATE_EPOCH:-} ]] && commit_date=$(git log -1 --format=%ct 2> /dev/null); then export SOURCE_DATE_EPOCH=$commit_date; fi
-# wheel FOLDER NAME: builds the package of that folder from an empty staging area, so that nothing stale gets in.
+# wheel FOLDER NAME
 wheel() {
   say "building $2 for Python $minor, torch $torch"
-  local stage=$PWD/build/stage-py$minor-$tag$variant/$2 dist=$PWD/dist python=$PWD/$venv/bin/python
-  rm -rf "$stage"
-  # setuptools warns that setup.py is not a tool for users; here it is one for this script.
-  (cd "$1" && PYTHONWARNINGS=ignore "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$(mkdir -p "$stage" && echo "$stage")" \
-    bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist")
+  build_wheel "$PWD/$venv/bin/python" "$1" "$PWD/build/stage-py$minor-$tag$variant/$2" "$PWD/dist"
 }
 wheel . torch_npu
 if ((with_softcann)); then   # alone: the libraries that the other wheel was made of

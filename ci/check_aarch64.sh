@@ -10,13 +10,15 @@ torch=2.9.1   # of torch's wheels for aarch64 the last that needs no CUDA
 here=$PWD/build/aarch64
 tests=(test/test_network_ops test/npu_ops/test_storage_formats.py test/npu/test_stream.py)
 modules=(numpy pytest pyyaml expecttest typing_extensions filelock sympy mpmath jinja2 markupsafe networkx fsspec pluggy iniconfig packaging pygments)
+given=()
 for argument in "$@"; do
   case $argument in
     -h | --help) sed -n '2,6s/^# \?//p' ci/check_aarch64.sh; exit ;;
-    --jobs=*) export MAX_JOBS=${argument#*=}; shift ;;
+    --jobs=*) export MAX_JOBS=${argument#*=} ;;
+    *) given+=("$argument") ;;
   esac
 done
-if (($#)); then tests=("$@"); fi
+if ((${#given[@]})); then tests=("${given[@]}"); fi
 [[ $(uname -m) == x86_64 && $EUID == 0 ]] || die "this checks aarch64 from x86-64, as root"
 python=$(find_python 3.11)
 venv=build/venv-py3.11
@@ -56,10 +58,8 @@ say "building the wheel"
 export PYTHONPATH=$here/torch TORCH_NPU_BUILD_DIR=$here/objects
 export TORCH_NPU_CMAKE_ARGS="-DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++-12
   -DPYTHON_EXT_SUFFIX=.cpython-311-aarch64-linux-gnu.so '-DCMAKE_CXX_FLAGS=-ffile-prefix-map=$PWD/='"
-rm -rf "$here/stage" "$here/wheel"
-PYTHONWARNINGS=ignore "$venv/bin/python" setup.py -q build --build-base "$here/stage" \
-  egg_info --egg-base "$(mkdir -p "$here/stage" && echo "$here/stage")" \
-  bdist_wheel --plat-name linux_aarch64 --bdist-dir "$here/stage/bdist" --dist-dir "$here/wheel"
+rm -rf "$here/wheel"
+build_wheel "$PWD/$venv/bin/python" . "$here/stage" "$here/wheel" --plat-name linux_aarch64
 unset PYTHONPATH
 mkdir -p dist && cp "$here"/wheel/*.whl dist/
 rm -rf "$here/tree"
@@ -70,8 +70,8 @@ rm -rf "$here/tree/torch_npu"
 say "testing it in QEMU"
 mkdir -p "$here"/root/{torch,site,tree}
 printf '/tree\n/torch\n/site\n' > "$here/root/usr/lib/python3/dist-packages/check.pth"
-# QEMU keeps books on each page of the address space: softcann's window of 8 TiB would take all memory. Its oneDNN wants a processor
-# without SVE.
+# QEMU keeps books on each page of the address space: softcann's window of 8 TiB would take all memory. torch's oneDNN makes
+# instructions for SVE that QEMU does not know, so the processor has none.
 unshare -m bash -c '
   here=$1; shift
   for folder in torch site tree; do mount --bind "$here/$folder" "$here/root/$folder"; done

@@ -102,6 +102,17 @@ fetch_torch() {
   sed -n "s/^__version__ = '\([0-9.]*\).*/\1/p" "$3/torch/version.py" > "$3/.version"
 }
 
+# build_wheel PYTHON FOLDER STAGE DIST [ARGUMENT...]: the package of that folder, from an empty staging area, so that nothing stale
+# gets in. Paths are absolute, but for the folder.
+build_wheel() {
+  local python=$1 folder=$2 stage=$3 dist=$4; shift 4
+  rm -rf "$stage"
+  mkdir -p "$stage"
+  # setuptools warns that setup.py is not a tool for users; here it is one for these scripts.
+  (cd "$folder" && PYTHONWARNINGS=ignore "$python" setup.py -q build --build-base "$stage" egg_info --egg-base "$stage" \
+    bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist" "$@")
+}
+
 # setup_venv NAME FILE...: .venv with torch, the requirements of the files, and torch_npu built and installed in place.
 setup_venv() {
   local name=$1; shift
