@@ -29,6 +29,7 @@ std::atomic<State> state{State::fresh};
 std::atomic<int> known_count{-1};
 std::array<std::atomic<bool>, kMaxDevices> contexts{};
 std::mutex init_mutex;
+std::atomic<void (*)()> initializer{nullptr};
 
 void in_child_after_fork() {
   // Only the forking thread lives on here. Its next use of the device must come to bind_thread().
@@ -64,6 +65,14 @@ void ensure_initialized() {
   const auto now = state.load(std::memory_order_acquire);
   if (C10_LIKELY(now == State::initialized)) return;
   if (now == State::forked) throw_forked();
+  if (auto* function = initializer.load()) function();
+  initialize();  // what the initializer itself calls may come here before it has
+}
+
+void set_initializer(void (*function)()) { initializer.store(function); }
+
+void initialize() {
+  if (in_bad_fork()) throw_forked();
   std::lock_guard<std::mutex> lock(init_mutex);
   if (state.load() == State::initialized) return;
   const int status = acl::aclInit(nullptr);

@@ -8,8 +8,13 @@
 namespace torch_npu::core {
 
 // Opens CANN and initialises it; the first call does the work. Throws c10::Error when CANN is absent
-// or broken, and in a process forked after initialisation.
+// or broken, and in a process forked after initialisation. Where Python has an initializer, it is that which does it, whoever
+// asks: seeds and other calls made before wait for it.
 C10_EXPORT void ensure_initialized();
+// What ensure_initialized() does without Python; Python's initializer calls it.
+C10_EXPORT void initialize();
+// Called without a lock of this library, on the first thread that uses the device. The function calls initialize(), or throws.
+C10_EXPORT void set_initializer(void (*function)());
 C10_EXPORT bool is_initialized() noexcept;
 // Has ensure_initialized() call `function` when CANN is open: what a layer above prepares when the device is used, not at import.
 C10_EXPORT void at_first_use(void (*function)());

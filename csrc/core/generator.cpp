@@ -110,6 +110,7 @@ std::pair<uint64_t, uint64_t> GeneratorImpl::advance(uint64_t draws) {
 }
 
 const at::Generator& default_generator(c10::DeviceIndex device) {
+  ensure_initialized();  // seeds wait for it
   device = resolve(device);
   auto& all = defaults();
   std::call_once(all.once[device], [&] { all.generators[device] = make_generator(device); });

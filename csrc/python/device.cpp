@@ -120,9 +120,21 @@ py::dict opened_libraries() {
 
 // Initialises CANN, and lets PyTorch skip its own check from now on (and set it again in a forked child).
 void init() {
-  core::ensure_initialized();
+  core::initialize();
   torch::utils::register_fork_handler_for_device_init(c10::DeviceType::PrivateUse1);
   torch::utils::set_requires_device_init(c10::DeviceType::PrivateUse1, false);
+}
+
+// Python's way to initialize, for an operator that C++ or torch.ops calls before Python has: with the choice of CANN's libraries,
+// and the seeds that wait.
+void initialize_through_python() {
+  if (!Py_IsInitialized()) return core::initialize();
+  py::gil_scoped_acquire gil;
+  try {
+    py::module_::import("torch_npu.npu._state").attr("lazy_init")();
+  } catch (py::error_already_set& error) {
+    TORCH_CHECK(false, py::str(error.value()).cast<std::string>());
+  }
 }
 
 }  // namespace
@@ -136,6 +148,7 @@ void init_device(py::module_& module) {
   module.def("_soc_name", &core::soc_name);
   module.def("_status_text", &core::status_text);
 
+  core::set_initializer(&initialize_through_python);
   module.def("_init", &init, Unlocked());
   module.def("_abort_device", &core::abort_device, Unlocked());
   module.def("_forget_failures", &core::forget_failures, Unlocked());

@@ -94,17 +94,31 @@ print("ok")
     assert run.stdout.strip() == "ok", run.stderr
 
 
-def test_seed_before_an_operator_of_ascend_uses_the_device_first(python):
+@pytest.mark.parametrize("function", ["torch_npu.npu_dropout_gen_mask", "torch.ops.npu.npu_dropout_gen_mask"])
+def test_seed_before_an_operator_of_ascend_uses_the_device_first(python, function):
     code = """
 import torch, torch_npu
 masks = []
 for _ in range(2):
     torch.manual_seed(5)
-    masks.append(torch_npu.npu_dropout_gen_mask((100, 100), 0.5))
+    masks.append({function}((100, 100), 0.5))
 assert torch.equal(*masks)
 """
-    run = python(code)
+    run = python(code.format(function=function))
     assert run.returncode == 0, run.stderr
+
+
+def test_an_operator_that_uses_the_device_first_tells_why_it_cannot(python):
+    """In C++, past Python's functions; the reason for the choice of CANN's libraries is Python's to tell."""
+    code = """
+import torch, torch_npu
+try:
+    torch.ops.npu.npu_dropout_gen_mask((8,), 0.5)
+except RuntimeError as error:
+    print(error)
+"""
+    run = python(code, TORCH_NPU_RUNTIME="cann")
+    assert "TORCH_NPU_RUNTIME" in run.stdout, run.stdout + run.stderr
 
 
 def test_operators_of_the_fallback_follow_the_seed():

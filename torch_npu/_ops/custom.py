@@ -16,7 +16,6 @@ from torch_npu import _C
 from torch_npu._ops import atb, composed, composed_without_gradient, functional
 from torch_npu._ops.errors import KINDS, also_runtime_error
 from torch_npu._ops.signature import overload, signature
-from torch_npu.npu import _state
 
 NO_RESULT = "-> ()"
 _fakes: List[Any] = []  # a registration ends with its library
@@ -120,12 +119,8 @@ def _make(name: str) -> Any:
     packet = getattr(torch.ops.npu, name)
     # torch tries the overloads in turn and writes the values of arguments that do not fit into its message, in a capture too.
     of_list = getattr(packet, "tensor_list", None)
-    overload, schema, _ = operators()[name][0]
-    makes_tensors = " device=" in schema   # with no tensor for an argument, it may be what uses the NPU first
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if makes_tensors and torch.device(kwargs.get("device") or "npu").type == "npu":
-            _state.lazy_init()   # seeds wait for it
         if "self" in kwargs and "input" not in kwargs:  # its name in other releases
             kwargs["input"] = kwargs.pop("self")
         try:
@@ -137,6 +132,7 @@ def _make(name: str) -> Any:
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "torch_npu"
+    overload, schema, _ = operators()[name][0]
     function.__doc__ = _cpu_ops.find(overload).__doc__
     function.__signature__ = signature(schema)
     for overload in packet.overloads():
