@@ -36,10 +36,6 @@ aclError check_value(const char* entry, aclrtDevResLimitType type, uint32_t valu
   return fail(ACL_ERROR_INVALID_PARAM, "%s: %u cores of kind %d; the device has %u", entry, value, static_cast<int>(type),
               cores(type));
 }
-aclError check_device(const char* entry, int32_t device) {
-  if (device >= 0 && device < device_count()) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %d; there are %d", entry, device, device_count());
-}
 // The stream's own limit, or its device's, or all.
 uint32_t limit_of(int device, aclrtStream stream, aclrtDevResLimitType type) {
   Table& known = table();

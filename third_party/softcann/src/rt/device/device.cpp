@@ -80,6 +80,11 @@ Device::Device(int id, int physical, uint64_t capacity) : id(id), physical(physi
 int physical_device(int id) { return visible_devices()[static_cast<size_t>(id)]; }
 const std::string& configuration_error() { return !options().error.empty() ? options().error : fault::configuration_error(); }
 int device_count() { return static_cast<int>(visible_devices().size()); }
+aclError check_device(const char* entry, int64_t id) {
+  if (id >= 0 && id < device_count()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
+              device_count());
+}
 
 Device* find_device(int id) {
   if (id < 0 || id >= kMaxDevices) return nullptr;

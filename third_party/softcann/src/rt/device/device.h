@@ -47,6 +47,8 @@ struct Device {
 };
 
 int device_count();
+// ACL_SUCCESS where a client's index names a device, else the code, recorded in the name of the entry point.
+aclError check_device(const char* entry, int64_t id);
 // What is wrong with the variables that softcann reads; empty when nothing is.
 const std::string& configuration_error();
 // Physical index of a client index that exists.

@@ -32,12 +32,6 @@ aclError synchronize_device(const char* entry, Device* device, int64_t timeout_n
   return first == ACL_SUCCESS ? first : fail(first, "%s", text.c_str());
 }
 
-aclError bad_device(const char* entry, int id) {
-  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %d does not exist: there are %d", entry, id, device_count());
-}
-
-bool device_exists(int id) { return id >= 0 && id < device_count(); }
-
 // Contexts other than the primary ones.
 struct ContextPool {
   std::mutex mutex;
@@ -69,7 +63,7 @@ Context* context_from_handle(aclrtContext handle, const char* entry, aclError* e
 
 aclError reset(int id, bool force, const char* entry) {
   Device* device = find_device(id);
-  if (!device_exists(id)) return bad_device(entry, id);
+  if (const aclError code = check_device(entry, id)) return code;
   if (device == nullptr) return ACL_SUCCESS;
   synchronize_device(entry, device, -1);
   {
@@ -153,7 +147,7 @@ aclError aclrtSynchronizeDeviceWithTimeout(int32_t timeout) {
 // Queued work is dropped, and the streams that had some say so to who synchronizes them next.
 aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   SOFTCANN_ENTRY(aclrtDeviceTaskAbort);
-  if (!device_exists(deviceId)) return bad_device("aclrtDeviceTaskAbort", deviceId);
+  if (const aclError code = check_device("aclrtDeviceTaskAbort", deviceId)) return code;
   Device* device = find_device(deviceId);
   if (device == nullptr) return ACL_SUCCESS;
   std::vector<Stream*> busy;
@@ -186,7 +180,7 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
 aclError aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo* memUceInfoArray, size_t arraySize, size_t* retSize) {
   SOFTCANN_ENTRY(aclrtGetMemUceInfo);
   SOFTCANN_REQUIRE(retSize, "retSize");
-  if (!device_exists(deviceId)) return bad_device("aclrtGetMemUceInfo", deviceId);
+  if (const aclError code = check_device("aclrtGetMemUceInfo", deviceId)) return code;
   if (arraySize != 0) SOFTCANN_REQUIRE(memUceInfoArray, "memUceInfoArray");
   *retSize = 0;
   return ACL_SUCCESS;
@@ -258,7 +252,7 @@ aclError aclrtCtxGetCurrentDefaultStream(aclrtStream* stream) {
 
 aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* active) {
   SOFTCANN_ENTRY(aclrtGetPrimaryCtxState);
-  if (!device_exists(deviceId)) return bad_device("aclrtGetPrimaryCtxState", deviceId);
+  if (const aclError code = check_device("aclrtGetPrimaryCtxState", deviceId)) return code;
   Device* device = find_device(deviceId);
   if (flags != nullptr) *flags = 0;
   if (active != nullptr) {
@@ -274,8 +268,8 @@ aclError aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t* flags, int32_t* act
 aclError aclrtDeviceCanAccessPeer(int32_t* canAccessPeer, int32_t deviceId, int32_t peerDeviceId) {
   SOFTCANN_ENTRY(aclrtDeviceCanAccessPeer);
   SOFTCANN_REQUIRE(canAccessPeer, "canAccessPeer");
-  if (!device_exists(deviceId)) return bad_device("aclrtDeviceCanAccessPeer", deviceId);
-  if (!device_exists(peerDeviceId)) return bad_device("aclrtDeviceCanAccessPeer", peerDeviceId);
+  if (const aclError code = check_device("aclrtDeviceCanAccessPeer", deviceId)) return code;
+  if (const aclError code = check_device("aclrtDeviceCanAccessPeer", peerDeviceId)) return code;
   *canAccessPeer = deviceId != peerDeviceId ? 1 : 0;
   return ACL_SUCCESS;
 }
@@ -295,7 +289,7 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
   SOFTCANN_ENTRY(aclrtDeviceDisablePeerAccess);
   SOFTCANN_CONTEXT(context, "aclrtDeviceDisablePeerAccess");
-  if (!device_exists(peerDeviceId)) return bad_device("aclrtDeviceDisablePeerAccess", peerDeviceId);
+  if (const aclError code = check_device("aclrtDeviceDisablePeerAccess", peerDeviceId)) return code;
   if (peerDeviceId == context->device->id) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceDisablePeerAccess: a device is no peer of itself");
   }
@@ -305,7 +299,7 @@ aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {
 aclError aclrtGetLogicDevIdByUserDevId(int32_t userDevid, int32_t* logicDevId) {
   SOFTCANN_ENTRY(aclrtGetLogicDevIdByUserDevId);
   SOFTCANN_REQUIRE(logicDevId, "logicDevId");
-  if (!device_exists(userDevid)) return bad_device("aclrtGetLogicDevIdByUserDevId", userDevid);
+  if (const aclError code = check_device("aclrtGetLogicDevIdByUserDevId", userDevid)) return code;
   *logicDevId = physical_device(userDevid);
   return ACL_SUCCESS;
 }

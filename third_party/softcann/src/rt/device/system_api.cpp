@@ -73,12 +73,6 @@ aclError follow_config(const char* path) {
   return code;
 }
 
-aclError check_device(const char* entry, int64_t id) {
-  if (id >= 0 && id < device_count()) return ACL_SUCCESS;
-  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "%s: device %lld does not exist: there are %d", entry, static_cast<long long>(id),
-              device_count());
-}
-
 }  // namespace
 
 namespace softcann {

@@ -28,13 +28,13 @@ struct Report {
   int streams = 0;  // subscribed
 };
 
-struct State {
+struct Reports {
   std::mutex mutex;
   std::map<uint64_t, Report> threads;
 };
 
-State& state() {
-  static auto* instance = new State;
+Reports& reports() {
+  static auto* instance = new Reports;
   return *instance;
 }
 
@@ -55,7 +55,7 @@ aclError deliver(Task* self, bool) {
   const uint64_t thread = task->thread;
   const Callback callback = task->callback;
   delete task;
-  State& s = state();
+  Reports& s = reports();
   std::lock_guard<std::mutex> lock(s.mutex);
   Report& report = s.threads[thread];
   report.queue.push_back(callback);
@@ -94,23 +94,23 @@ aclError aclrtSubscribeReport(uint64_t threadId, aclrtStream stream) {
   STREAM_OR_RETURN(s, stream);
   uint64_t none = 0;
   if (threadId == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtSubscribeReport: the thread id is 0");
-  std::lock_guard<std::mutex> lock(state().mutex);
+  std::lock_guard<std::mutex> lock(reports().mutex);
   if (!s->report_thread.compare_exchange_strong(none, threadId)) {
     return fail(ACL_ERROR_RT_STREAM_SUBSCRIBE, "aclrtSubscribeReport: thread %llu is subscribed to the stream already",
                 static_cast<unsigned long long>(none));
   }
-  ++state().threads[threadId].streams;
+  ++reports().threads[threadId].streams;
   return ACL_SUCCESS;
 }
 
 aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtUnSubscribeReport);
   STREAM_OR_RETURN(s, stream);
-  std::lock_guard<std::mutex> lock(state().mutex);
+  std::lock_guard<std::mutex> lock(reports().mutex);
   if (threadId == 0 || !s->report_thread.compare_exchange_strong(threadId, 0)) {
     return fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtUnSubscribeReport: that thread is not subscribed to the stream");
   }
-  --state().threads[threadId].streams;
+  --reports().threads[threadId].streams;
   return ACL_SUCCESS;
 }
 
@@ -141,7 +141,7 @@ aclError aclrtProcessReport(int32_t timeout) {
   if (timeout < -1) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtProcessReport: timeout %d; -1 is without limit", timeout);
   }
-  State& s = state();
+  Reports& s = reports();
   std::unique_lock<std::mutex> lock(s.mutex);
   auto it = s.threads.find(static_cast<uint64_t>(pthread_self()));
   if (it == s.threads.end() || (it->second.streams == 0 && it->second.queue.empty())) {
