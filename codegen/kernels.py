@@ -266,6 +266,8 @@ class _Builder:
             for (alias, _), target in zip(rules, outputs or written):
                 values.setdefault(alias or "out", Value(target, values[target].type, written=True))
         body += self._calls(values, function, [alias or "out" for alias in self.entry.out or ()] or outputs)[0]
+        if not outputs and not self.entry.expanded:
+            body = [f"  at::assert_no_internal_overlap({name});" for name in written if values[name].type == "Tensor"] + body
         returns = function.func.returns
         targets = outputs or written
         if len(returns) == 1:

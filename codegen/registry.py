@@ -30,6 +30,7 @@ class Entry:
     kernel: Optional[str] = None                 # C++ function that fills the outputs of a structured operator
     reason: Optional[str] = None
     symint: bool = False
+    expanded: bool = False                       # writes one value: several elements of what it writes may share memory
     casts: Union[bool, str] = False              # a given output may have another dtype (structured: than this one)
     alike: Dict[str, str] = dataclasses.field(default_factory=dict)   # argument -> one whose dtype it gets, or C++ for a dtype
     mixed: Tuple[str, ...] = ()                  # arguments of several dtypes; the result has the first one's
@@ -151,7 +152,7 @@ KEYS = {
     "alike": Key(_texts, "maps an argument to one whose dtype it gets", False),
     "mixed": Key(_several, "is a list of two arguments at least", False),
     "in_float": Key(_names, "is a list of arguments", False),
-    "symint": Key(_flag, "is true or false"), "casts": Key(_flag_or_text, "is true, false, or what gives a dtype"),
+    "symint": Key(_flag, "is true or false"), "expanded": Key(_flag, "is true or false"), "casts": Key(_flag_or_text, "is true, false, or what gives a dtype"),
     "since": Key(_version, 'is a torch version such as "2.10"'), "until": Key(_version, 'is a torch version such as "2.10"'),
 }
 

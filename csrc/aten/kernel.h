@@ -11,6 +11,7 @@
 #include <array>
 #include <type_traits>
 
+#include <ATen/MemoryOverlap.h>
 #include <ATen/TensorIterator.h>
 #include <ATen/TensorMeta.h>
 #include <ATen/core/IListRef.h>
@@ -209,9 +210,10 @@ C10_EXPORT at::Scalar host_scalar(const at::Tensor& tensor);
 // A tensor is contiguous whatever the strides of its dimensions of size 1. Beside a number TensorIterator keeps them, which tells
 // a later operator of the memory format; beside a tensor, or alone, it does not.
 inline bool has_usual_strides(const at::Tensor& tensor) {
+  const auto sizes = tensor.sizes(), strides = tensor.strides();
   int64_t stride = 1;
-  for (int64_t i = tensor.dim(); i-- > 0; stride *= std::max<int64_t>(tensor.size(i), 1)) {
-    if (tensor.stride(i) != stride) return false;
+  for (size_t i = sizes.size(); i-- > 0; stride *= std::max<int64_t>(sizes[i], 1)) {
+    if (strides[i] != stride) return false;
   }
   return true;
 }

@@ -169,6 +169,7 @@ using Rng = core::GeneratorImpl;
 }  // namespace
 
 at::Tensor& normal_(at::Tensor& self, double mean, double std, std::optional<at::Generator> generator) {
+  at::assert_no_internal_overlap(self);
   return counted(templates::normal_impl_<NormalKernel, Rng>(self, mean, std, generator), generator);
 }
 at::Tensor normal_tensor_float(const at::Tensor& mean, double std, std::optional<at::Generator> generator) {
@@ -361,6 +362,7 @@ at::Tensor rrelu_with_noise(const at::Tensor& self, at::Tensor& noise, const at:
 }
 at::Tensor& rrelu_with_noise_(at::Tensor& self, at::Tensor& noise, const at::Scalar& lower, const at::Scalar& upper,
                               bool training, Generator generator) {
+  at::assert_no_internal_overlap(self);
   return native::rrelu_with_noise_out(self, noise, lower, upper, training, std::move(generator), self);
 }
 

@@ -98,6 +98,7 @@ def test_variants_share_one_entry(build):
     assert overloads(unit) == ["hardtanh", "hardtanh_", "hardtanh.out"]
     inplace = body(unit, "npu_hardtanh_inplace")
     assert "op::run(aclnnHardtanh, self, min_val, max_val, self);" in inplace and "return self;" in inplace
+    assert "assert_no_internal_overlap(self)" in inplace
     out = body(unit, "npu_hardtanh_out")
     assert "resize_output(out, like(self), self);" in out and "return out;" in out
 

@@ -362,6 +362,29 @@ def test_outputs_whose_elements_share_memory():
             call()
 
 
+def test_elements_that_share_memory_are_written_in_place_by_fills_alone():
+    def each(device):
+        x, y, index = torch.ones(1, 3, device=device).expand(4, 3), torch.ones(12, device=device), torch.tensor([0], device=device)
+        functional = torch.nn.functional
+        refused = [
+            x.relu_, x.logit_, x.normal_, x.log_normal_, x.exp_, lambda: x.add_(1), lambda: functional.hardtanh_(x),
+            lambda: functional.hardswish(x, inplace=True), lambda: torch.rrelu_(x), lambda: x.put_(index, y[:1]),
+            lambda: x.masked_scatter_(x > 0, y), lambda: x.scatter_(0, index[None], 1.0),
+        ]
+        fills = [x.zero_, lambda: x.fill_(2), lambda: x.masked_fill_(x > 0, 3), lambda: x.index_fill_(0, index, 4.0)]
+        return refused, fills, x
+
+    for device in ("cpu", "npu"):
+        refused, fills, x = each(device)
+        for k, call in enumerate(refused):
+            with pytest.raises(RuntimeError, match="unsupported operation: more than one element"):
+                call()
+                raise AssertionError(f"case {k} was computed on {device}")
+        for value, call in zip((0, 2, 3, 4), fills):
+            call()
+            assert (x == value).all()
+
+
 def test_dtypes_that_would_lose_the_result():
     """Integers have no room for these, and of a complex number only the magnitude would count."""
     whole, turned = torch.ones(3, dtype=torch.long, device="npu"), torch.ones(3, dtype=torch.complex64, device="npu")
