@@ -58,16 +58,9 @@ check() {
   broken=$(grep -c '^FAILED:' "$log" || true)
   if ((failed && broken == 0)); then tail -20 "$log" >&2; die "ninja failed; see $log"; fi
   report+=$(printf '%-8s %-9s %5d %7d  %s' "$minor" "$version" "$units" "$broken" "$([[ $broken == 0 ]] || echo "$log")")$'\n'
-  if ((broken == 0)); then record "$version"; fi
+  if ((broken == 0)); then record_check "$minor" "$version" links; fi
   if ((!keep)); then rm -rf "$folder"; fi
   if ((!had && !keep)); then rm -rf "build/torch$torch"; fi
-}
-
-# record VERSION: in ci/checked.txt, unless that says more of this pair already.
-record() {
-  if grep -qE "^$minor +${1%.*}\.[0-9]+ +(runs|tested) " ci/checked.txt; then return; fi
-  sed -i "/^$minor *${1%.*}\.[0-9]* *links /d" ci/checked.txt
-  printf '%-6s %-8s links  %s\n' "$minor" "$1" "$(git rev-parse --short=7 HEAD)" >> ci/checked.txt
 }
 
 report="Python   torch     units  broken"$'\n'

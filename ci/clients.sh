@@ -52,11 +52,10 @@ clone_part() {
 
 # cuda_libraries VENV: what to put before LD_LIBRARY_PATH so that torchvision's wheel can be loaded; nothing where torch has CUDA.
 cuda_libraries() {
-  local python=$PWD/$1/bin/python stubs=$PWD/$1/without_cuda
+  local python=$PWD/$1/bin/python folder=$PWD/$1/cuda_stand_ins
   "$python" -c 'import sys, torch; sys.exit(torch.version.cuda is not None)' || return 0
-  "$python" ci/clients/without_cuda.py "$stubs" "$1"/lib/python3.*/site-packages/torchvision/_C*.so
-  "$python" -c 'import nvidia, os; print(*(os.path.join(path, "cu13", "lib") for path in nvidia.__path__), sep=":", end=":")'
-  printf '%s:' "$stubs"
+  "$python" ci/cuda_stand_ins.py "$folder" "$1"/lib/python3.*/site-packages/torchvision/_C*.so
+  printf '%s:' "$folder"
 }
 
 names=("$@")

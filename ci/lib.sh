@@ -113,6 +113,15 @@ build_wheel() {
     bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist" "$@")
 }
 
+# record_check PYTHON VERSION HOW: in ci/checked.txt, unless that says more of this pair already; its head says what HOW means.
+record_check() {
+  local more='(runs|tested)'
+  case $3 in runs) more=tested ;; tested) more=none ;; esac
+  if grep -qE "^$1 +${2%.*}\.[0-9]+ +$more " ci/checked.txt; then return; fi
+  sed -i -E "/^$1 +${2%.*}\.[0-9]+ /d" ci/checked.txt
+  printf '%-6s %-8s %-6s %s\n' "$1" "$2" "$3" "$(git rev-parse --short=7 HEAD)" >> ci/checked.txt
+}
+
 # setup_venv NAME FILE...: .venv with torch, the requirements of the files, and torch_npu built and installed in place.
 setup_venv() {
   local name=$1; shift

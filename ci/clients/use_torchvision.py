@@ -1,5 +1,5 @@
 """torchvision on the NPU: its operators against its own kernels for the CPU, its models, and the programs of pytorch/examples that import
-it, unmodified. Where torch has no CUDA, ci/clients.sh lets its wheel be loaded all the same (without_cuda.py)."""
+it, unmodified. Where torch has no CUDA, ci/clients.sh lets its wheel be loaded all the same (cuda_stand_ins.py)."""
 
 from __future__ import annotations
 
