@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the wheels for another Python or torch (ci/build.sh), and tests them in an environment of their own.
-#   bash ci/check_wheel.sh [--python=3.9] [--torch=X.Y] [--record] [PYTEST-ARGUMENT...]      default: the tests below
+#   bash ci/check_wheel.sh [--python=3.9] [--torch=X.Y] [--record] [PYTEST-ARGUMENT...]     default: some tests, below
 # torch comes without the libraries for CUDA that PyPI's builds ask for, some 3 GB: ci/cuda_stand_ins.py writes what loads in their
 # place. With --record, what passed goes to ci/checked.txt, from which docs/gen_compatibility.py makes docs/compatibility.md.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"

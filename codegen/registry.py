@@ -152,7 +152,8 @@ KEYS = {
     "alike": Key(_texts, "maps an argument to one whose dtype it gets", False),
     "mixed": Key(_several, "is a list of two arguments at least", False),
     "in_float": Key(_names, "is a list of arguments", False),
-    "symint": Key(_flag, "is true or false"), "expanded": Key(_flag, "is true or false"), "casts": Key(_flag_or_text, "is true, false, or what gives a dtype"),
+    "symint": Key(_flag, "is true or false"), "expanded": Key(_flag, "is true or false"),
+    "casts": Key(_flag_or_text, "is true, false, or what gives a dtype"),
     "since": Key(_version, 'is a torch version such as "2.10"'), "until": Key(_version, 'is a torch version such as "2.10"'),
 }
 
