@@ -55,8 +55,8 @@ void multiply_groups(atb::Context* context, aclrtStream stream) {
   say("groups execute", product->Execute(pack, nullptr, workspace, context));
   say("groups synchronize", aclrtSynchronizeStream(stream));
   const std::vector<float> found = sums.values();
-  std::printf("%s %u %u sums %g %g %g %g\n", product->GetName().c_str(), product->GetInputNum(), product->GetOutputNum(), found[0],
-              found[1], found[2], found[3]);
+  std::printf("%s %u %u sums %g %g %g %g\n", product->GetName().c_str(), product->GetInputNum(), product->GetOutputNum(),
+              found[0], found[1], found[2], found[3]);
   atb::DestroyOperation(product);
 }
 
