@@ -163,6 +163,8 @@ int64_t format_of(const at::Tensor& tensor) {
   return memory::base_format_of(static_cast<size_t>(tensor.dim()));
 }
 
+bool same_bytes(const at::Tensor& tensor, int64_t format) { return is_base_format(format) && is_base_format(format_of(tensor)); }
+
 at::Tensor cast_to_format(const at::Tensor& tensor, int64_t format) {
   const core::DeviceGuard guard(tensor.device().index());
   memory::FormattedMemory result;

@@ -18,6 +18,8 @@ C10_EXPORT int64_t base_format(int64_t format, int64_t rank);
 
 // The format of a tensor's memory; for ordinary memory the base format of its rank.
 C10_EXPORT int64_t format_of(const at::Tensor& tensor);
+// Whether its bytes lie in `format` as they do now: both are base formats.
+C10_EXPORT bool same_bytes(const at::Tensor& tensor, int64_t format);
 // A copy in another format, contiguous in the base format's sizes.
 C10_EXPORT at::Tensor cast_to_format(const at::Tensor& tensor, int64_t format);
 

@@ -25,6 +25,13 @@ aclrtStream first_use_of_current_stream();
 
 }  // namespace torch_npu::core
 
+// Of op/formats.h.
+namespace torch_npu::op {
+
+bool same_bytes(const at::Tensor& tensor, int64_t format);
+
+}  // namespace torch_npu::op
+
 namespace c10_npu {
 namespace {
 
@@ -124,7 +131,9 @@ int64_t get_npu_format(const at::Tensor& self) {
   return op.call(self);
 }
 
+// As the published: a base format is exchanged for another by no copy, and extensions write to their argument through the result.
 at::Tensor npu_format_cast(const at::Tensor& self, int64_t acl_format) {
+  if (torch_npu::op::same_bytes(self, acl_format)) return self;
   static const auto op = operator_named("npu::npu_format_cast")
                              .typed<at::Tensor(const at::Tensor&, int64_t, std::optional<int64_t>, std::optional<int64_t>)>();
   return op.call(self, acl_format, std::nullopt, std::nullopt);

@@ -92,8 +92,10 @@ bool streams_agree() {
   return c10_npu::getCurrentNPUStream() == before;
 }
 
+// -1 where a cast from one base format to another is not the tensor itself.
 int64_t format_and_type(const at::Tensor& self) {
   const auto cast = at_npu::native::npu_format_cast(self, ACL_FORMAT_ND);
+  if (!cast.is_same(self)) return -1;
   return at_npu::native::get_npu_format(cast) * 100 + at_npu::native::CalcuOpUtil::ConvertToAclDataType(self.scalar_type());
 }
 

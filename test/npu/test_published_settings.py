@@ -130,8 +130,12 @@ def test_affinity():
         assert os.sched_getaffinity(0) == before
         affinity.apply_configuration(f"mode:1,npu0:{core}-{core}", 0)
         assert os.sched_getaffinity(0) == {core}
+        for text in (f"1,npu0:{core}-{core}", f"1,lazy_bind:0,npu0:{core}-{core}"):
+            reset_thread_affinity()
+            affinity.apply_configuration(text, 0)
+            assert os.sched_getaffinity(0) == {core}
         affinity.apply_configuration("mode:0", 0)
-        for wrong in ("mode:9", "mode:1,npu0:many"):
+        for wrong in ("mode:9", "mode:1,npu0:many", "lazy_bind:0", "9,lazy_bind:0"):
             with pytest.raises(ValueError, match="CPU_AFFINITY_CONF"):
                 affinity.apply_configuration(wrong, 0)
         with pytest.raises(ValueError, match="first, last"):

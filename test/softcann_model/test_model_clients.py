@@ -127,6 +127,15 @@ def test_a_build_that_expects_an_installation_of_cann(environment, tmp_path):
     done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout.startswith(f"{tmp_path}/cann/tools/profiler/bin/msprof\n") and "--export" in done.stdout
     assert (tmp_path / "cann/tools/profiler/profiler_tool/analysis/msprof/msprof.py").is_file()
+    # Frameworks on torch_npu import pyACL from CANN's environment, and build with the transformer library as MindSpeed does.
+    command = 'source cann/set_env.sh && cd / && python3 -c "import acl; print(acl.__file__)" && printenv PYTHONPATH'
+    done = subprocess.run(["bash", "-ec", command], cwd=tmp_path, env={**environment, "PYTHONPATH": "/mine"}, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == f"{tmp_path}/cann/python/site-packages/acl/__init__.py\n{tmp_path}/cann/python/site-packages:/mine\n"
+    (tmp_path / "boost.cpp").write_text('#include "atb/operation.h"\n#include "atb/infer_op_params.h"\n#include "atb/train_op_params.h"\n'
+                                        'int main() { return atb::DestroyOperation(nullptr) == 0; }\n')
+    command = ("source cann/set_env.sh && g++ -I$ATB_HOME_PATH/include boost.cpp -L$ATB_HOME_PATH/lib -lasdops -llcal -latb -lascendcl "
+               "-Wl,--allow-shlib-undefined -o boost && ./boost")
+    assert subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment).returncode == 0
     (tmp_path / "short.cpp").write_text('#include "acl.h"\n#include "hi_dvpp.h"\nint main() { return aclmdlUnload(9) == 0; }\n')
     command = "source cann/set_env.sh && g++ -I$DDK_PATH/include/acl -I$DDK_PATH/include/acl/dvpp short.cpp -L$NPU_HOST_LIB -lascendcl -o short && ./short"
     assert subprocess.run(["bash", "-ec", command], cwd=tmp_path, env=environment).returncode == 0

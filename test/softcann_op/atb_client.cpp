@@ -1,22 +1,25 @@
 // A program on libatb as its users write them: an operation made, set up and executed, and what goes wrong. Says a line for each.
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "acl/acl.h"
 #include "atb/atb_infer.h"
+#include "atb/train_op_params.h"
 
 namespace {
 
 struct OnDevice {
-  OnDevice(std::vector<int64_t> dims, const std::vector<float>& values) {
-    tensor.desc.dtype = ACL_FLOAT;
+  OnDevice(std::vector<int64_t> dims, const std::vector<float>& values) : OnDevice(std::move(dims), ACL_FLOAT, values.data()) {}
+  OnDevice(std::vector<int64_t> dims, aclDataType type, const void* values) {
+    tensor.desc.dtype = type;
     tensor.desc.format = ACL_FORMAT_ND;
     tensor.desc.shape.dimNum = dims.size();
     for (size_t i = 0; i < dims.size(); ++i) tensor.desc.shape.dims[i] = dims[i];
     tensor.dataSize = atb::Utils::GetTensorSize(tensor);
     aclrtMalloc(&tensor.deviceData, tensor.dataSize, ACL_MEM_MALLOC_HUGE_FIRST);
-    aclrtMemcpy(tensor.deviceData, tensor.dataSize, values.data(), values.size() * sizeof(float), ACL_MEMCPY_HOST_TO_DEVICE);
+    aclrtMemcpy(tensor.deviceData, tensor.dataSize, values, tensor.dataSize, ACL_MEMCPY_HOST_TO_DEVICE);
   }
   ~OnDevice() { aclrtFree(tensor.deviceData); }
   std::vector<float> values() const {
@@ -30,6 +33,31 @@ struct OnDevice {
 void say(const char* what, int code) {
   const char* why = code != 0 ? aclGetRecentErrMsg() : nullptr;
   std::printf("%s: %d %s\n", what, code, why != nullptr ? why : "");
+}
+
+// The gradient of groups of weights: the first group has two rows, the second one.
+void multiply_groups(atb::Context* context, aclrtStream stream) {
+  atb::infer::GroupedMatmulInplaceAddParam param;
+  atb::Operation* product = nullptr;
+  say("A as it is", atb::CreateOperation(param, &product));
+  param.transposeA = true;
+  say("groups made", atb::CreateOperation(param, &product));
+  const std::vector<int64_t> rows{2, 3};
+  const OnDevice x({3, 2}, {1, 2, 3, 4, 5, 6}), dy({3, 1}, {1, 10, 100}), ends({2}, ACL_INT64, rows.data());
+  const OnDevice sums({2, 2, 1}, {1, 1, 2, 2}), apart({2, 2, 1}, {0, 0, 0, 0});
+  atb::VariantPack pack;
+  pack.inTensors = {x.tensor, dy.tensor, ends.tensor, sums.tensor};
+  pack.outTensors = {apart.tensor};
+  uint64_t workspace = 1;
+  say("groups apart", product->Setup(pack, workspace, context));
+  pack.outTensors = {sums.tensor};
+  say("groups setup", product->Setup(pack, workspace, context));
+  say("groups execute", product->Execute(pack, nullptr, workspace, context));
+  say("groups synchronize", aclrtSynchronizeStream(stream));
+  const std::vector<float> found = sums.values();
+  std::printf("%s %u %u sums %g %g %g %g\n", product->GetName().c_str(), product->GetInputNum(), product->GetOutputNum(),
+              found[0], found[1], found[2], found[3]);
+  atb::DestroyOperation(product);
 }
 
 void multiply(atb::Context* context, aclrtStream stream) {
@@ -104,6 +132,7 @@ int main() {
   say("context", atb::CreateContext(&context));
   context->SetExecuteStream(stream);
   multiply(context, stream);
+  multiply_groups(context, stream);
   attend(context, stream);
   say("nothing destroyed", atb::DestroyOperation(nullptr));
   say("context destroyed", atb::DestroyContext(context));

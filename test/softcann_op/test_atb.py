@@ -27,6 +27,13 @@ def test_a_product_is_added(said):
     assert said["LinearOperation"] == "3 1 sums 14 25 40 51" and said["result"] == "2 2"
 
 
+def test_products_of_groups_are_added(said):
+    assert [said[f"groups {step}"] for step in ("made", "setup", "execute", "synchronize")] == ["0"] * 4
+    assert said["GroupedMatmulInplaceAddOperation"] == "4 1 sums 32 43 502 602"
+    assert said["A as it is"] == "17 GroupedMatmulInplaceAddOperation: softcann does not serve products but of A transposed with B"
+    assert said["groups apart"] == "14 GroupedMatmulInplaceAddOperation: the output is not the memory of the sums"
+
+
 def test_lengths_are_read_at_setup(said):
     assert said["lengths on the host"] == "0" and said["attended"] == "0" and said["first"] == "row 1 0"
 

@@ -186,6 +186,15 @@ def test_routing_map(call, padded):
     expected = routing_map.npu_moe_token_unpermute_with_routing_map_grad(dback, index, owner, chosen, rows, probs, padded, (TOKENS, SIZE))
     close(drows, expected[0])
     close(dtable, expected[1])
+    if not padded:   # MindSpeed's call: the places in place of the tokens
+        call.named("aclnnMoeTokenUnpermuteWithRoutingMapGrad", unpermutedTokensGrad=dback, outIndex=places, permuteTokenId=places,
+                   routingMapOptional=chosen, permutedTokensOptional=rows, probsOptional=probs, permutedTokensGradOut=drows,
+                   probsGradOutOptional=dtable)
+        close(drows, expected[0])
+        close(dtable, expected[1])
+        call.named("aclnnMoeTokenUnpermuteWithRoutingMapGrad", unpermutedTokensGrad=dback, outIndex=places, permuteTokenId=places,
+                   permutedTokensGradOut=drows)
+        close(drows, routing_map.npu_moe_token_permute_with_routing_map(dback, chosen, num_out_tokens=slots)[0])
 
 
 def test_grouped_products(call):

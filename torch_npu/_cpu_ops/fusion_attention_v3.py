@@ -55,7 +55,8 @@ def _npu_fusion_attention_v3_infer_output(
         batch, rows = {"BNSD": (0, 2), "SBH": (1, 0)}.get(input_layout, (0, 1))
         sizes = [query.shape[batch], head_num, query.shape[rows], 8]
     maximum, total = (query.new_zeros(sizes, dtype=torch.float32) for _ in range(2))
-    return torch.zeros_like(query), maximum, total
+    width = query.shape[-1] * value.shape[-1] // key.shape[-1]   # of one head, or of all
+    return query.new_zeros([*query.shape[:-1], width]), maximum, total
 
 
 def _weights(query: Tensor, key: Tensor, heads: int, layout: str) -> int:

@@ -58,9 +58,11 @@ def reset_thread_affinity() -> None:
 
 def apply_configuration(text: str, device: int) -> None:
     """What CPU_AFFINITY_CONF asks for: ``mode:0`` nothing, ``mode:1`` or ``mode:2`` the device's share, with ``npu0:0-3`` (for
-    any device) those cores. ValueError for another text."""
-    fields = dict(field.strip().split(":", 1) for field in text.split(",") if ":" in field)
-    mode = fields.get("mode", text.strip())
+    any device) those cores. The mode may be the first field without its name. Other fields (``lazy_bind:0``) are passed over:
+    they say when threads are bound, and which others. ValueError for another text."""
+    first, *others = (field.strip() for field in text.split(","))
+    fields = dict(field.split(":", 1) for field in (first, *others) if ":" in field)
+    mode = fields.get("mode", first)
     if mode not in ("0", "1", "2"):
         raise ValueError(f"CPU_AFFINITY_CONF={text}: expected mode:0, mode:1 or mode:2, and npu0:0-3 for a device's cores")
     if mode == "0":

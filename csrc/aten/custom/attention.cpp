@@ -42,6 +42,14 @@ Extent extent_of(const at::Tensor& query, const at::Tensor& key, std::string_vie
   return {1, query.size(0), key.size(0)};
 }
 
+// Of the attention: the queries', with heads as large as those of the values. The layouts that hide the heads in the last
+// dimension have them in query as key has those of value.
+at::DimVector result_sizes(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+  at::DimVector sizes(query.sizes());
+  if (key.size(-1) > 0) sizes.back() = query.size(-1) * value.size(-1) / key.size(-1);
+  return sizes;
+}
+
 void refuse(const char* op, const char* argument, bool refused) {
   TORCH_CHECK_NOT_IMPLEMENTED(!refused, op, ": ", argument, " is not supported");
 }
@@ -146,7 +154,7 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   const at::DimVector stats = o.packed() ? at::DimVector{extent.rows, o.head_num, kSoftmaxLanes}
                                          : at::DimVector{extent.batch, o.head_num, extent.rows, kSoftmaxLanes};
   auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
-  auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, query.sizes());
+  auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, result_sizes(query, key, value));
   const std::optional<at::Tensor> none;
   if (o.needs_v5()) {
     op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,

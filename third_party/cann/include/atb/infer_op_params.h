@@ -70,6 +70,12 @@ struct LinearParam {
   uint8_t rsv[23] = {0};
 };
 
+struct GroupedMatmulInplaceAddParam {
+  bool transposeA = false;
+  bool transposeB = false;
+  uint8_t rsv[22] = {0};
+};
+
 struct GroupTopkParam {
   int32_t groupNum = 1;
   int32_t k = 0;

@@ -3,7 +3,7 @@
 Programs for AscendCL are built with $DDK_PATH/runtime/include and $NPU_HOST_LIB, or with folders below $ASCEND_TOOLKIT_HOME. The
 folder has them as links to what this package has, and a set_env.sh that points a shell to them; only the headers of operators,
 aclnnop/aclnn_add.h and so on, are made there. msprof is where clients that call it look for it, with the script that theirs
-expects beside it.
+expects beside it; pyACL is on the shell's PYTHONPATH. The folder is the transformer library's too ($ATB_HOME_PATH).
 """
 import argparse
 import importlib.util
@@ -15,7 +15,7 @@ import sys
 import softcann
 
 INCLUDE = ("include", "runtime/include", "acllib/include")
-LIBRARIES = ("lib64", "lib64/stub", "runtime/lib64", "runtime/lib64/stub", "acllib/lib64", "acllib/lib64/stub")
+LIBRARIES = ("lib", "lib64", "lib64/stub", "runtime/lib64", "runtime/lib64/stub", "acllib/lib64", "acllib/lib64/stub")
 
 
 def contract() -> pathlib.Path:
@@ -37,6 +37,7 @@ def write_operators(folder: pathlib.Path) -> None:
     link(folder / "aclnnop" / "level2", folder / "aclnnop")
 
 
+PYTHON = "python/site-packages"
 MSPROF = ("tools/profiler/bin/msprof", "tools/profiler/profiler_tool/analysis/msprof/msprof.py")
 
 
@@ -67,15 +68,17 @@ def make(folder: pathlib.Path) -> None:
     for place in INCLUDE:
         for header in sorted((contract() / "include").iterdir()):
             link(folder / place / header.name, header)
+    link(folder / PYTHON / "acl", pathlib.Path(softcann.__file__).resolve().parents[1] / "acl")
     write_operators(folder / "include")
     write_msprof(folder)
     environment = {name: value for name, value in softcann.environment().items() if value is not None}
     # TORCH_NPU_RUNTIME: what torch_npu would take for an installed CANN by ASCEND_TOOLKIT_HOME is softcann.
     environment.update(DDK_PATH=str(folder), NPU_HOST_LIB=str(folder / "runtime" / "lib64" / "stub"), CANN_PATH=str(folder),
-                       ASCEND_TOOLKIT_HOME=str(folder), TORCH_NPU_RUNTIME="softcann")
+                       ASCEND_TOOLKIT_HOME=str(folder), ATB_HOME_PATH=str(folder), TORCH_NPU_RUNTIME="softcann")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in environment.items()]
     lines += [f"unset {name}" for name, value in softcann.environment().items() if value is None and name not in environment]
     lines.append(f'export PATH={shlex.quote(str((folder / MSPROF[0]).parent))}:"$PATH"')
+    lines.append(f'export PYTHONPATH={shlex.quote(str(folder / PYTHON))}"${{PYTHONPATH:+:$PYTHONPATH}}"')
     (folder / "set_env.sh").write_text("\n".join(lines) + "\n")
 
 

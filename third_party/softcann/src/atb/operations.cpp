@@ -227,6 +227,25 @@ struct Rules<LinearParam> {
 };
 
 template <>
+struct Rules<GroupedMatmulInplaceAddParam> {
+  static constexpr const char* name = "GroupedMatmulInplaceAddOperation";
+  static uint32_t inputs(const GroupedMatmulInplaceAddParam&) { return 4; }
+  static uint32_t outputs(const GroupedMatmulInplaceAddParam&) { return 1; }
+  static const char* refused(const GroupedMatmulInplaceAddParam& p) {
+    return p.transposeA && !p.transposeB ? nullptr : "products but of A transposed with B";
+  }
+  static TensorDesc result(const GroupedMatmulInplaceAddParam&, const Descs& in, uint32_t) { return in[3]; }
+  static Status setup(Running& op, const GroupedMatmulInplaceAddParam&, const Tensors& in, const Tensors& out,
+                      uint64_t& workspace) {
+    if (in[3].deviceData != out[0].deviceData) {
+      return fail(ERROR_INVALID_TENSOR_ADDR, "%s: the output is not the memory of the sums", name);
+    }
+    return op.prepare<atbGroupedMatmulInplaceAddGetWorkspaceSize, atbGroupedMatmulInplaceAdd>(
+        workspace, Described(in[0]), Described(in[1]), Described(in[2]), Described(out[0]));
+  }
+};
+
+template <>
 struct Rules<ElewiseParam> {
   static constexpr const char* name = "ElewiseOperation";
   static uint32_t inputs(const ElewiseParam&) { return 3; }
@@ -273,6 +292,7 @@ namespace atb {
     return softcann::atb::create(opParam, operation);                   \
   }
 ATB_CREATED_FROM(infer::ElewiseParam)
+ATB_CREATED_FROM(infer::GroupedMatmulInplaceAddParam)
 ATB_CREATED_FROM(infer::GroupTopkParam)
 ATB_CREATED_FROM(infer::LinearParam)
 ATB_CREATED_FROM(infer::PagedAttentionParam)

@@ -7,6 +7,8 @@
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
+#include "boost/boost_params.h"
+
 using namespace softcann::op;
 
 namespace {
@@ -205,6 +207,8 @@ OP(aclnnGroupedMatmulAddV2) {
   require_gradient_layout(transposeX, transposeWeight, groupType);
   add_products(x, weight, group_ends(groupList, groupListType), yRef);
 }
+// Of Ascend's transformer library.
+OP(atbGroupedMatmulInplaceAdd) { add_products(x, weight, group_ends(groupList, 0), sums); }
 
 namespace {
 

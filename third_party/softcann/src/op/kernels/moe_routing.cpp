@@ -303,8 +303,14 @@ OP(aclnnMoeTokenUnpermuteWithRoutingMap) {
   }
 }
 OP(aclnnMoeTokenUnpermuteWithRoutingMapGrad) {
-  const at::Tensor owner = permuteTokenId.to(at::kLong);
-  Slots slots{at::zeros_like(owner).scatter_(0, outIndex.to(at::kLong), owner), {}};
+  // Without padding the places alone say which token a slot has, and clients give them twice.
+  Slots slots;
+  if (dropAndPad) {
+    const at::Tensor owner = permuteTokenId.to(at::kLong);
+    slots.token = at::zeros_like(owner).scatter_(0, outIndex.to(at::kLong), owner);
+  } else {
+    slots.token = tokens_of(outIndex, unpermutedTokensGrad.size(0), false);
+  }
   const at::Tensor rows = widened(unpermutedTokensGrad).index_select(0, slots.token);
   if (!given(probsOptional)) return put(permutedTokensGradOut, rows);
   slots.expert = experts_of(slots.token, probsOptional.size(1), routingMapOptional, dropAndPad);
