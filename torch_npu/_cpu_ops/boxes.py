@@ -13,26 +13,33 @@ def _sides(boxes: Tensor) -> Tuple[Tensor, Tensor]:
     return boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
 
 
-def _overlap(a: Tensor, b: Tensor) -> Tuple[Tensor, Any, Any]:
-    """(area of the intersection, of a, of b)."""
-    width = (torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])).clamp(min=0)
-    height = (torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])).clamp(min=0)
-    (aw, ah), (bw, bh) = _sides(a), _sides(b)
-    return width * height, aw * ah, bw * bh
+def _overlap(a: Tensor, b: Tensor, longer: float = 0.0) -> Tuple[Tensor, Any, Any]:
+    """(area of the intersection, of a, of b), all sides longer by that much."""
+    width = torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])
+    height = torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])
+    sides = [width, height, *_sides(a), *_sides(b)]
+    width, height, aw, ah, bw, bh = [side + longer for side in sides] if longer else sides
+    return width.clamp(min=0) * height.clamp(min=0), aw * ah, bw * bh
 
 
-def _ratio(a: Tensor, b: Tensor, mode: int) -> Any:
+def _ratio(a: Tensor, b: Tensor, mode: int, longer: float = 0.0) -> Any:
     """mode 0: intersection over union; 1: over the area of b."""
-    both, first, second = _overlap(a, b)
+    both, first, second = _overlap(a, b, longer)
     return both / ((first + second - both) if mode == 0 else second)
+
+
+# What CANN adds to each side of a box here: no area is 0, so that two empty boxes have an overlap too.
+_LONGER = 0.01
 
 
 def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
 
-    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4]. Boxes and result are floating point.
+    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4], whose sides count as longer by 0.01. Boxes and result are floating point; areas
+    are computed in float32 or wider.
     """
-    return _ratio(bboxes.unsqueeze(0), gtboxes.unsqueeze(1), mode)
+    wide = torch.promote_types(bboxes.dtype, torch.float32)   # areas of float16 overflow from sides of 256 on
+    return _ratio(bboxes.to(wide).unsqueeze(0), gtboxes.to(wide).unsqueeze(1), mode, _LONGER).to(bboxes.dtype)
 
 
 def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
