@@ -40,6 +40,27 @@ def test_iou_of_empty_and_of_large_boxes(dtype):
             assert ((found >= 0) & (found <= 1)).all()
 
 
+def test_suppression_of_many_boxes():
+    """The choice that comparing box by box makes, of a detector's two thousand; the classes keep no more than they may."""
+    torch.manual_seed(0)
+    boxes = torch.rand(2000, 4) * 50
+    boxes[:, 2:] += boxes[:, :2] + 1
+    scores = torch.rand(2000).sort(descending=True).values
+    width, height = ((torch.minimum(boxes[:, None, i + 2], boxes[:, i + 2]) - torch.maximum(boxes[:, None, i], boxes[:, i])).clamp(0)
+                     for i in (0, 1))
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    over = (width * height / (area + area[:, None] - width * height) > 0.5).tolist()
+    kept = []
+    for i in range(2000):
+        if not any(over[i][j] for j in kept):
+            kept.append(i)
+    mask = torch_npu.npu_nms_with_mask(torch.cat([boxes, scores[:, None]], 1).npu(), 0.5)[2]
+    assert mask.nonzero().flatten().tolist() == kept
+    found, best, _, count = torch_npu.npu_batch_nms(boxes[None, :, None].npu(), scores[None, :, None].npu(), 0.0, 0.5, 20, 30)
+    same(found[0, :20], boxes[kept[:20]])
+    assert count.tolist() == [20] and best[0, 20:].tolist() == [0.0] * 10
+
+
 def test_pairs_of_boxes():
     a = torch.tensor([[5.0, 5, 10, 10]])          # 0 0 10 10
     b = torch.tensor([[10.0, 5, 10, 10]])         # 5 0 15 10
