@@ -55,7 +55,8 @@ def lamb(param, grad, state, group):
 def bert_adam(param, grad, state, group):
     m, v = moments(grad, state, group["b1"], group["b2"])
     done, warmup, rate = (state["step"] - 1) / group["t_total"], group["warmup"], group["lr"]
-    rate *= done / warmup if done < warmup else max((done - 1) / (warmup - 1), 0)
+    left = max(1 - done, 0) ** 0.5 if group.get("schedule") == "warmup_poly" else max((done - 1) / (warmup - 1), 0)
+    rate *= done / warmup if done < warmup else left
     return rate * (m / (v.sqrt() + group["e"]) + group["weight_decay"] * param)
 
 
@@ -118,6 +119,7 @@ CASES = [
     (optim.NpuFusedLamb, lamb, {**LAMB, "weight_decay": 0.1, "use_global_grad_norm": True}),
     (optim.NpuFusedBertAdam, bert_adam, {**BERT, "max_grad_norm": -1}),
     (optim.NpuFusedBertAdam, bert_adam, {**BERT, "max_grad_norm": 1.0}),
+    (optim.NpuFusedBertAdam, bert_adam, {**BERT, "t_total": 4, "max_grad_norm": -1, "schedule": "warmup_poly"}),
     (optim.NpuFusedRMSpropTF, rmsprop_tf, TF),
     (optim.NpuFusedRMSpropTF, rmsprop_tf, {**TF, "momentum": 0.9, "centered": True}),
     (optim.NpuFusedRMSpropTF, rmsprop_tf, {**TF, "momentum": 0.9, "lr_in_momentum": False, "decoupled_decay": True}),

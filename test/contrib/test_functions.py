@@ -15,7 +15,10 @@ def same(actual, expected, **options):
 
 A = torch.tensor([[0.0, 0, 10, 10], [5, 5, 20, 20]])
 B = torch.tensor([[0.0, 0, 10, 10], [2, 2, 8, 12], [30, 30, 40, 40]])
-IOU = torch.tensor([[1.0, 48 / 112, 0.0], [25 / 300, 21 / 264, 0.0]])
+E = 0.01   # the operator's sides are longer by it
+BOTH = torch.tensor([[(10 + E) ** 2, (6 + E) * (8 + E), 0.0], [(5 + E) ** 2, (3 + E) * (7 + E), 0.0]])
+AREAS = torch.tensor([(10 + E) ** 2, (15 + E) ** 2]), torch.tensor([(10 + E) ** 2, (6 + E) * (10 + E), (10 + E) ** 2])
+IOU = BOTH / (AREAS[0][:, None] + AREAS[1] - BOTH)
 
 
 @pytest.mark.parametrize("mode", ["iou", "ptiou"])
@@ -24,6 +27,38 @@ def test_iou(mode):
     same(function.npu_iou(A.npu() / 100, B.npu() / 100, mode=mode, is_normalized=True), IOU, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="iof"):
         function.npu_iou(A.npu(), B.npu(), mode="iof")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_iou_of_empty_and_of_large_boxes(dtype):
+    """Detectors pad their boxes with zeros and look for overlaps that are at least 0; an area of float16 ends at 65504."""
+    boxes = torch.tensor([[0.0, 0, 0, 0], [640, 640, 640, 640], [0, 0, 640, 640]], dtype=dtype).npu()
+    for operator in (torch_npu.npu_iou, torch_npu.npu_ptiou):
+        for mode in (0, 1):
+            found = operator(boxes, boxes, mode)
+            assert found.dtype == dtype and torch.equal(found.diagonal().cpu(), torch.ones(3, dtype=dtype))
+            assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_suppression_of_many_boxes():
+    """The choice that comparing box by box makes, of a detector's two thousand; the classes keep no more than they may."""
+    torch.manual_seed(0)
+    boxes = torch.rand(2000, 4) * 50
+    boxes[:, 2:] += boxes[:, :2] + 1
+    scores = torch.rand(2000).sort(descending=True).values
+    width, height = ((torch.minimum(boxes[:, None, i + 2], boxes[:, i + 2]) - torch.maximum(boxes[:, None, i], boxes[:, i])).clamp(0)
+                     for i in (0, 1))
+    area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    over = (width * height / (area + area[:, None] - width * height) > 0.5).tolist()
+    kept = []
+    for i in range(2000):
+        if not any(over[i][j] for j in kept):
+            kept.append(i)
+    mask = torch_npu.npu_nms_with_mask(torch.cat([boxes, scores[:, None]], 1).npu(), 0.5)[2]
+    assert mask.nonzero().flatten().tolist() == kept
+    found, best, _, count = torch_npu.npu_batch_nms(boxes[None, :, None].npu(), scores[None, :, None].npu(), 0.0, 0.5, 20, 30)
+    same(found[0, :20], boxes[kept[:20]])
+    assert count.tolist() == [20] and best[0, 20:].tolist() == [0.0] * 10
 
 
 def test_pairs_of_boxes():

@@ -1,7 +1,7 @@
 """Boxes and regions of images. A box is (x1, y1, x2, y2) unless said otherwise."""
 
 import math
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -13,26 +13,33 @@ def _sides(boxes: Tensor) -> Tuple[Tensor, Tensor]:
     return boxes[..., 2] - boxes[..., 0], boxes[..., 3] - boxes[..., 1]
 
 
-def _overlap(a: Tensor, b: Tensor) -> Tuple[Tensor, Any, Any]:
-    """(area of the intersection, of a, of b)."""
-    width = (torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])).clamp(min=0)
-    height = (torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])).clamp(min=0)
-    (aw, ah), (bw, bh) = _sides(a), _sides(b)
-    return width * height, aw * ah, bw * bh
+def _overlap(a: Tensor, b: Tensor, longer: float = 0.0) -> Tuple[Tensor, Any, Any]:
+    """(area of the intersection, of a, of b), all sides longer by that much."""
+    width = torch.minimum(a[..., 2], b[..., 2]) - torch.maximum(a[..., 0], b[..., 0])
+    height = torch.minimum(a[..., 3], b[..., 3]) - torch.maximum(a[..., 1], b[..., 1])
+    sides = [width, height, *_sides(a), *_sides(b)]
+    width, height, aw, ah, bw, bh = [side + longer for side in sides] if longer else sides
+    return width.clamp(min=0) * height.clamp(min=0), aw * ah, bw * bh
 
 
-def _ratio(a: Tensor, b: Tensor, mode: int) -> Any:
+def _ratio(a: Tensor, b: Tensor, mode: int, longer: float = 0.0) -> Any:
     """mode 0: intersection over union; 1: over the area of b."""
-    both, first, second = _overlap(a, b)
+    both, first, second = _overlap(a, b, longer)
     return both / ((first + second - both) if mode == 0 else second)
+
+
+# What CANN adds to each side of a box here: no area is 0, so that two empty boxes have an overlap too.
+_LONGER = 0.01
 
 
 def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
 
-    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4]. Boxes and result are floating point.
+    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4], whose sides count as longer by 0.01. Boxes and result are floating point; areas
+    are computed in float32 or wider.
     """
-    return _ratio(bboxes.unsqueeze(0), gtboxes.unsqueeze(1), mode)
+    wide = torch.promote_types(bboxes.dtype, torch.float32)   # areas of float16 overflow from sides of 256 on
+    return _ratio(bboxes.to(wide).unsqueeze(0), gtboxes.to(wide).unsqueeze(1), mode, _LONGER).to(bboxes.dtype)
 
 
 def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
@@ -148,13 +155,24 @@ def npu_bounding_box_decode(rois: Tensor, deltas: Tensor, means0: float, means1:
                         (x + half_width).clamp(0, width - 1), (y + half_height).clamp(0, height - 1)], -1)
 
 
-def _suppress(boxes: Tensor, threshold: Any) -> List[bool]:
-    """Which of the boxes, best first, stay: a list of bools."""
-    ratio = _ratio(boxes.unsqueeze(0), boxes.unsqueeze(1), 0).tolist()
-    kept: List[bool] = []
-    for row in ratio:
-        kept.append(not any(stays and row[j] > threshold for j, stays in enumerate(kept)))
+def _suppress(boxes: Tensor, threshold: float, most: Optional[int] = None) -> List[bool]:
+    """Which of the boxes on the host, best first, stay: a list of bools. The first ``most`` that stay are enough."""
+    gone = torch.zeros(len(boxes), dtype=torch.bool)
+    kept = [False] * len(boxes)
+    left = len(boxes) if most is None else most
+    for i in range(len(boxes)):
+        if left <= 0:
+            break
+        if not gone[i]:
+            kept[i], left = True, left - 1
+            gone |= _ratio(boxes, boxes[i], 0).double() > threshold   # double: the threshold is not rounded
     return kept
+
+
+def _best_first(values: Tensor, threshold: float) -> Tensor:
+    """Indices of the scores on the host above the threshold, best first."""
+    order = values.argsort(descending=True, stable=True)
+    return order[values[order].double() > threshold]
 
 
 def npu_nms_with_mask(self: Tensor, iou_threshold: float) -> Tuple[Tensor, Tensor, Tensor]:
@@ -181,9 +199,9 @@ def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_thresho
     if self.is_meta:
         return self.new_empty(int(max_output_size), dtype=torch.int32), self.new_empty((), dtype=torch.int32)
     values = scores.float().cpu()
-    order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > float(scores_threshold)]
-    kept = _suppress(self.float().cpu()[order], float(iou_threshold))
-    chosen = [i for i, stays in zip(order, kept) if stays][:int(max_output_size)]
+    order = _best_first(values, float(scores_threshold))
+    kept = _suppress(self.float().cpu()[order], float(iou_threshold), int(max_output_size))
+    chosen = [i for i, stays in zip(order.tolist(), kept) if stays]
     count = len(chosen)
     chosen += [0] * (int(max_output_size) - count)
     return (torch.tensor(chosen, dtype=torch.int32, device=self.device),
@@ -192,9 +210,9 @@ def npu_nms_v4(self: Tensor, scores: Tensor, max_output_size: float, iou_thresho
 
 def _best_of_class(boxes: Tensor, values: Any, score_threshold: Any, iou_threshold: Any, count: int) -> List[Any]:
     """Indices of the boxes that one class keeps, best first."""
-    order = [i for i in values.argsort(descending=True, stable=True).tolist() if values[i] > score_threshold]
-    kept = _suppress(boxes[order], iou_threshold)
-    return [i for i, stays in zip(order, kept) if stays][:count]
+    order = _best_first(values, score_threshold)
+    kept = _suppress(boxes[order], iou_threshold, count)
+    return [i for i, stays in zip(order.tolist(), kept) if stays]
 
 
 def npu_batch_nms(self: Tensor, scores: Tensor, score_threshold: float, iou_threshold: float, max_size_per_class: int,

@@ -73,8 +73,9 @@ _ALIASES = (
     ("torch_npu.profiler.profiler_interface", "torch_npu.profiler"),
     ("torch_npu.utils._asd_detector", "torch_npu.utils.asd_detector"),
     ("torch_npu.npu.amp.common", "torch_npu.npu.amp"), ("torch_npu.utils.dlpack", "torch.utils.dlpack"),
+    ("torch_npu.optim.npu_fused_bert_adam", "torch_npu.optim.bert_adam torch_npu.optim"),
     *((f"torch_npu.optim.npu_fused_{name}", "torch_npu.optim")
-      for name in ("adadelta", "adam", "adamp", "adamw", "bert_adam", "lamb", "optim_base", "rmsprop", "rmsprop_tf", "sgd")),
+      for name in ("adadelta", "adam", "adamp", "adamw", "lamb", "optim_base", "rmsprop", "rmsprop_tf", "sgd")),
 )
 
 

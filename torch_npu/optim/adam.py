@@ -27,10 +27,13 @@ class _Adam(NpuFusedOptimizerBase):
             names["max_exp_avg_sq"] = 0.0
         return names
 
+    def _kernel(self) -> Any:
+        return type(self)._operator
+
     def _update(self, group: Any, run: Any) -> None:
         step = torch.full((), run.step, dtype=torch.float32, device=run.param.device)
         maxima = [run.state["max_exp_avg_sq"]] if group["amsgrad"] else []
-        type(self)._operator(
+        self._kernel()(
             [run.param], [run.grad], [run.state["exp_avg"]], [run.state["exp_avg_sq"]], maxima, [step], lr=group["lr"],
             beta1=group["betas"][0], beta2=group["betas"][1], weight_decay=group["weight_decay"], eps=group["eps"],
             amsgrad=group["amsgrad"], maximize=False)

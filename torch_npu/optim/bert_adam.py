@@ -22,16 +22,22 @@ def _linear(done: Any, warmup: Any) -> Any:
     return done / warmup if done < warmup else max((done - 1) / (warmup - 1), 0.0)
 
 
-_SCHEDULES = {"warmup_cosine": _cosine, "warmup_constant": _constant, "warmup_linear": _linear,
-              "none": lambda done, warmup: 1.0, None: lambda done, warmup: 1.0}
+def _poly(done: Any, warmup: Any) -> Any:
+    return done / warmup if done < warmup else max(1.0 - done, 0.0) ** 0.5
+
+
+# By name, functions of the share of steps done and that of the warmup: of the published torch_npu too.
+SCHEDULES = {"warmup_cosine": _cosine, "warmup_constant": _constant, "warmup_linear": _linear, "warmup_poly": _poly,
+             "none": lambda done, warmup: 1.0, None: lambda done, warmup: 1.0}
 
 
 class NpuFusedBertAdam(NpuFusedOptimizerBase):
     """Adam with decoupled weight decay, without bias correction, with a learning rate that follows ``schedule``.
 
     ``warmup``: share of ``t_total`` steps in which lr rises to its value; -1 for either means none of that.
-    ``schedule``: warmup_linear, warmup_cosine, warmup_constant or none. ``max_grad_norm``: the gradients of a group that
-    share dtype and device are clipped to it together; -1 does not clip. ``lr`` has no default.
+    ``schedule``: warmup_linear, warmup_cosine, warmup_constant, warmup_poly (the square root of the share that is left) or none.
+    ``max_grad_norm``: the gradients of a group that share dtype and device are clipped to it together; -1 does not clip. ``lr``
+    has no default.
     """
 
     def __init__(self, params: Any, lr: Optional[float] = None, warmup: float = -1, t_total: int = -1,
@@ -45,7 +51,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         check(e >= 0, "e", e)
         check(0 <= warmup < 1 or warmup == -1, "warmup", warmup)
         check(weight_decay >= 0, "weight_decay", weight_decay)
-        check(schedule in _SCHEDULES, "schedule", schedule)
+        check(schedule in SCHEDULES, "schedule", schedule)
         super().__init__(params, {"lr": lr, "warmup": warmup, "t_total": t_total, "schedule": schedule, "b1": b1,
                                   "b2": b2, "e": e, "weight_decay": weight_decay, "max_grad_norm": max_grad_norm})
 
@@ -63,7 +69,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     def _rate(group: Any, steps: Any) -> Any:
         if group["t_total"] == -1:
             return group["lr"]
-        return group["lr"] * _SCHEDULES[group["schedule"]](steps / group["t_total"], group["warmup"])
+        return group["lr"] * SCHEDULES[group["schedule"]](steps / group["t_total"], group["warmup"])
 
     def _state_names(self, group: Any) -> Dict[str, float]:
         return {"exp_avg": 0.0, "exp_avg_sq": 0.0}

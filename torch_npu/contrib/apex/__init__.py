@@ -1,5 +1,5 @@
-"""Apex's interface to mixed precision: ``from torch_npu.contrib.apex import amp``."""
+"""Apex's interface to mixed precision (``from torch_npu.contrib.apex import amp``) and what programs use of Apex beside it."""
 
-from torch_npu.contrib.apex import amp, optimizers
+from torch_npu.contrib.apex import amp, fused, normalization, optimizers, parallel
 
-__all__ = ["amp", "optimizers"]
+__all__ = ["amp", "fused", "normalization", "optimizers", "parallel"]

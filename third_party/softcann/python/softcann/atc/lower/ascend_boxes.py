@@ -54,12 +54,13 @@ class Boxes:
         return (self.x1 + self.x2) / 2, (self.y1 + self.y2) / 2, width + 1, height + 1
 
 
-def areas(a, b):
-    """Of the intersection, of the union, of b."""
-    width = (a.x2.call("minimum", b.x2) - a.x1.call("maximum", b.x1)).call("clamp", 0)
-    height = (a.y2.call("minimum", b.y2) - a.y1.call("maximum", b.y1)).call("clamp", 0)
-    (aw, ah), (bw, bh) = a.sides(), b.sides()
-    both = width * height
+def areas(a, b, longer=0):
+    """Of the intersection, of the union, of b, all sides longer by that much."""
+    width = a.x2.call("minimum", b.x2) - a.x1.call("maximum", b.x1)
+    height = a.y2.call("minimum", b.y2) - a.y1.call("maximum", b.y1)
+    sides = [width, height, *a.sides(), *b.sides()]
+    width, height, aw, ah, bw, bh = [side + longer for side in sides] if longer else sides
+    both = width.call("clamp", 0) * height.call("clamp", 0)
     return both, aw * ah + bw * bh - both, bw * bh
 
 
@@ -68,17 +69,17 @@ def hull(a, b):
     return (a.x2.call("maximum", b.x2) - a.x1.call("minimum", b.x1), a.y2.call("maximum", b.y2) - a.y1.call("minimum", b.y1))
 
 
-def ratio(node, a, b):
+def ratio(node, a, b, longer=0):
     """mode 0: intersection over union; 1: over the area of b."""
-    both, union, second = areas(a, b)
+    both, union, second = areas(a, b, longer)
     return both / (second if node.attr("mode", 0) else union)
 
 
 @lowers("npu::NPUIou")
 def iou(node):
-    """[boxes of the second, boxes of the first]."""
+    """[boxes of the second, boxes of the first]; CANN's converter asks for sides longer by 0.01."""
     first, second = (Arithmetic(node, value) for value in node.inputs[:2])
-    return ratio(node, Boxes(first.call("unsqueeze", 0)), Boxes(second.call("unsqueeze", 1))).value
+    return ratio(node, Boxes(first.call("unsqueeze", 0)), Boxes(second.call("unsqueeze", 1)), longer=0.01).value
 
 
 def corners(node, value):
