@@ -23,6 +23,7 @@
 #include "aten/factory.h"
 #include "aten/shape_rules.h"
 #include "core/device.h"
+#include "core/options.h"
 
 namespace torch_npu::native {
 
@@ -123,9 +124,10 @@ class Functional<Meta, kOutputs,
   }
   void set_output_raw_strided(int64_t i, at::IntArrayRef sizes, at::IntArrayRef strides, at::TensorOptions options,
                               Names... names) override {
+    constexpr bool kElementwise = std::is_base_of_v<at::TensorIteratorBase, Meta>;
     scope_.enter(options.device());
-    outputs_[i] = create_out(sizes, strides, options);
-    if constexpr (std::is_base_of_v<at::TensorIteratorBase, Meta>) {
+    outputs_[i] = create_out(sizes, kElementwise && core::options().contiguous_results ? at::IntArrayRef() : strides, options);
+    if constexpr (kElementwise) {
       Meta::set_output_raw_strided(i, sizes, strides, options, names...);
     }
   }

@@ -266,3 +266,18 @@ def test_spaced_numbers_keep_the_shape_of_out(function):
         assert function(0, 1, 10, out=there) is there
         assert there.shape == out.shape and there.stride() == out.stride()
         torch.testing.assert_close(there.cpu(), expected)
+
+
+def test_results_are_contiguous_where_the_option_asks():
+    matrix = torch.arange(12.0, device="npu").view(3, 4).t()
+    cases = [lambda: matrix.eq(matrix), lambda: matrix < 2, lambda: matrix + 1, lambda: matrix * matrix, matrix.exp,
+             lambda: (matrix > 0) & (matrix < 5)]
+    torchs = [case() for case in cases]
+    torch.npu.set_option({"contiguous_results": True})
+    try:
+        asked = [case() for case in cases]
+    finally:
+        torch.npu.set_option({"contiguous_results": False})
+    for k, (result, expected) in enumerate(zip(asked, torchs)):
+        assert result.is_contiguous() and not expected.is_contiguous(), k
+        assert result.view(-1).tolist() == expected.reshape(-1).tolist(), k
