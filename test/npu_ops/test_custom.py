@@ -199,8 +199,8 @@ def test_arguments_that_a_function_does_not_name(device):
     call(inner_precise=2, sync=True)  # without a meaning on the CPU
     with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: padding_mask is not supported"):
         call(padding_mask=q)
-    with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: key_rope is not supported"):
-        call(key_rope=q)
+    with pytest.raises(NotImplementedError, match="npu_fusion_attention_v2: query_rope and key_rope need the layout TND"):
+        call(query_rope=q, key_rope=q)
 
 
 def test_signatures_are_the_schemas():
@@ -484,7 +484,7 @@ def test_refusals():
         with pytest.raises(RuntimeError, match="pse_type 2 needs pse, the slopes"):
             torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", pse_type=2)
         with pytest.raises(NotImplementedError, match="query_rope"):
-            torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t)
+            torch_npu.npu_fusion_attention_v2(t, t, t, 2, "BNSD", query_rope=t, key_rope=t)
         with pytest.raises(ValueError, match="rotary_mode"):
             torch_npu.npu_rotary_mul(t, t, t, "thirds")
         with pytest.raises(ValueError, match="'tanh' is not one of"):

@@ -129,3 +129,22 @@ def test_the_last_rows_of_a_bias_say_all_of_it(pse_type, device):
                     actual_seq_qlen=[rows, rows + 9], actual_seq_kvlen=[rows, rows + 9])[0]
     torch.testing.assert_close(packed[:rows].transpose(0, 1), expected[0][0])
     torch.testing.assert_close(packed[rows:].transpose(0, 1), expected[0][0, :, :9])
+
+
+@pytest.mark.parametrize("device", ["cpu", "npu"])
+def test_rope_of_queries_and_keys(device):
+    """As attention whose heads have these elements too; with smaller values, groups, and a sink."""
+    q, k, v, q_rope, k_rope = leaves = [torch.randn(7, heads, size, device=device, requires_grad=True)
+                                        for heads, size in ((4, 8), (2, 8), (2, 8), (4, 6), (2, 6))]
+    settings = dict(actual_seq_qlen=[3, 7], actual_seq_kvlen=[3, 7], scale=0.3, sparse_mode=3, softmax_layout="TND",
+                    sink=torch.randn(4, device=device), atten_mask=torch.ones(2048, 2048, dtype=torch.bool, device=device).triu(1))
+    attention = torch_npu.npu_fusion_attention_v2
+    found = attention(q, k, v, 4, "TND", query_rope=q_rope, key_rope=k_rope, **settings)
+    expected = attention(torch.cat([q, q_rope], -1), torch.cat([k, k_rope], -1), v, 4, "TND", **settings)
+    for ours, theirs in zip(found[:3], expected[:3]):
+        torch.testing.assert_close(ours, theirs)
+    grad = torch.randn_like(found[0])
+    for ours, theirs in zip(torch.autograd.grad(found[0], leaves, grad), torch.autograd.grad(expected[0], leaves, grad)):
+        torch.testing.assert_close(ours, theirs)
+    with pytest.raises(RuntimeError, match="query_rope and key_rope are given together"):
+        attention(q, k, v, 4, "TND", query_rope=q_rope, **settings)

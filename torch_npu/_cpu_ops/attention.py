@@ -352,8 +352,21 @@ def _bias_kind(name: str, heads: int, pse: Optional[Tensor], pse_type: int, quer
     return kind
 
 
+def _with_rope(name: str, query: Tensor, key: Tensor, query_rope: Optional[Tensor], key_rope: Optional[Tensor],
+               layout: str, pse: Optional[Tensor], keep_prob: float) -> Tuple[Tensor, Tensor]:
+    """Queries and keys with the elements of their heads that count for the scores alone."""
+    if query_rope is None and key_rope is None:
+        return query, key
+    if query_rope is None or key_rope is None:
+        raise RuntimeError(f"{name}: query_rope and key_rope are given together")
+    if layout != "TND" or pse is not None or keep_prob != 1:
+        raise NotImplementedError(f"{name}: query_rope and key_rope need the layout TND, no pse, and keep_prob 1")
+    return torch.cat([query, query_rope], -1), torch.cat([key, key_rope], -1)
+
+
 def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num: int, input_layout: str, *,
-                            pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None, scale: float = 1.0,
+                            pse: Optional[Tensor] = None, atten_mask: Optional[Tensor] = None,
+                            query_rope: Optional[Tensor] = None, key_rope: Optional[Tensor] = None, scale: float = 1.0,
                             keep_prob: float = 1.0, pre_tokens: int = _UNLIMITED, next_tokens: int = _UNLIMITED,
                             prefix: Optional[Sequence[int]] = None, actual_seq_qlen: Optional[Sequence[int]] = None,
                             actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
@@ -363,8 +376,13 @@ def npu_fusion_attention_v2(query: Tensor, key: Tensor, value: Tensor, head_num:
     """:func:`npu_fusion_attention` with a choice of how ``pse`` counts: ``pse_type`` 1 adds it before the scores are scaled,
     0 after. With 2 and 3 it holds the slopes of linear biases (ALiBi), float32 [N] or [B, N], whose gradients are zero: what is
     added after scaling is ``-slope * abs(j + kv_start_idx - i - q_start_idx)`` for query i and key j, of 3 with the root of
-    the distance, with TND too. Raises NotImplementedError for query_rope and key_rope too, ValueError for other types.
+    the distance, with TND too. ValueError for other types.
+
+    ``query_rope`` [Tq, Nq, Dr] and ``key_rope`` [Tk, Nk, Dr], both or none, are more elements of the heads of query and key, for
+    the scores: ``scale * (query @ key^T + query_rope @ key_rope^T)``. In layout TND, without ``pse``, with ``keep_prob`` 1;
+    NotImplementedError otherwise.
     """
+    query, key = _with_rope("npu_fusion_attention_v2", query, key, query_rope, key_rope, input_layout, pse, keep_prob)
     kind = _bias_kind("npu_fusion_attention_v2", head_num, pse, pse_type, q_start_idx, kv_start_idx)
     softmax_layout = given.pop("softmax_layout", "")
     _check_softmax_layout("npu_fusion_attention_v2", input_layout, softmax_layout)
@@ -384,14 +402,18 @@ def npu_fusion_attention_grad_v2(query: Tensor, key: Tensor, value: Tensor, dy: 
                                  actual_seq_kvlen: Optional[Sequence[int]] = None, sparse_mode: int = 0, pse_type: int = 1,
                                  q_start_idx: Optional[Sequence[int]] = None, kv_start_idx: Optional[Sequence[int]] = None,
                                  sink: Optional[Tensor] = None, **_: Any) -> Tuple[Tensor, ...]:
-    """Gradients of :func:`npu_fusion_attention_v2` for query, key, value and pse, two empty tensors, and sink (those of
-    what is not there are empty; slopes, and the last rows of a bias, get zeros)."""
-    unsupported("npu_fusion_attention_grad_v2", query_rope=query_rope, key_rope=key_rope)
+    """Gradients of :func:`npu_fusion_attention_v2` for query, key, value, pse, query_rope, key_rope and sink (those of what
+    is not there are empty; slopes, and the last rows of a bias, get zeros)."""
+    size = query.shape[-1]
+    query, key = _with_rope("npu_fusion_attention_grad_v2", query, key, query_rope, key_rope, input_layout, pse, keep_prob)
     kind = _bias_kind("npu_fusion_attention_grad_v2", head_num, pse, pse_type, q_start_idx, kv_start_idx)
     settings = (head_num, input_layout, atten_mask, scale_value, pre_tokens, next_tokens, actual_seq_qlen, actual_seq_kvlen,
                 sparse_mode, prefix or None)
     found = _fusion_gradients(dy, query, (key, value, pse, sink), settings, keep_prob, seed, offset, kind)
-    return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
+    if query_rope is None:
+        return (*found[:4], query.new_empty(0), query.new_empty(0), found[4])
+    by_query, by_key = (grad.tensor_split([size], -1) for grad in found[:2])
+    return (by_query[0], by_key[0], *found[2:4], by_query[1], by_key[1], found[4])
 
 
 def _limited(mask: Tensor, lengths: Optional[Sequence[int]], key: Tensor, columns: int) -> Tensor:

@@ -73,12 +73,13 @@ struct Options {
   int64_t pse_type = 1;                  // the first version's: pse is added before the scores are scaled
   at::Tensor dropout_mask = {};
   at::OptionalIntArrayRef query_start = {}, key_start = {};  // where rows begin, for pse_type 2 and 3
+  std::optional<at::Tensor> query_rope = {}, key_rope = {};  // more elements of each head, for the scores alone
   bool linear_bias() const { return pse_type == 2 || pse_type == 3; }
   bool packed() const { return layout == "TND"; }
   // CANN's word for the layout of the statistics.
   std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
   // Only the fifth of CANN's versions for packed rows knows all of these.
-  bool needs_v5() const { return packed() && (given(sink) || (pse_type != 1 && !softmax_layout.empty())); }
+  bool needs_v5() const { return packed() && (given(sink) || given(query_rope) || (pse_type != 1 && !softmax_layout.empty())); }
 };
 
 // How many scores there are, each with a bit of a dropout's mask.
@@ -106,6 +107,23 @@ void check(const Options& o, const at::Tensor& query, const at::Tensor& key, con
   TORCH_CHECK(!o.packed() || (lengths(o.query_ends) > 0 && lengths(o.query_ends) == lengths(o.key_ends)), o.op,
               ": layout TND needs actual_seq_qlen and actual_seq_kvlen, one end of a sequence each, but got ",
               lengths(o.query_ends), " and ", lengths(o.key_ends));
+}
+
+void check_rope(const Options& o, const at::Tensor& query, const at::Tensor& key) {
+  TORCH_CHECK(given(o.query_rope) == given(o.key_rope), o.op, ": query_rope and key_rope are given together");
+  if (!given(o.query_rope)) return;
+  TORCH_CHECK_NOT_IMPLEMENTED(o.packed() && !given(o.pse) && o.keep_prob == 1, o.op,
+                              ": query_rope and key_rope need the layout TND, no pse, and keep_prob 1");
+  const auto fits = [](const at::Tensor& rope, const at::Tensor& whole) {
+    return rope.sizes().slice(0, rope.dim() - 1) == whole.sizes().slice(0, whole.dim() - 1) &&
+           rope.scalar_type() == whole.scalar_type();
+  };
+  TORCH_CHECK(o.query_rope->dim() == 3 && o.key_rope->dim() == 3 && fits(*o.query_rope, query) && fits(*o.key_rope, key) &&
+                  o.query_rope->size(2) == o.key_rope->size(2),
+              o.op,
+              ": query_rope and key_rope have the sizes and the dtype of query and key, but for the last dimension, which is ",
+              "the same for both; got ", o.query_rope->sizes(), " for ", query.sizes(), " and ", o.key_rope->sizes(), " for ",
+              key.sizes());
 }
 
 void check_dropout_mask(const Options& o, int64_t numel, int64_t seed) {
@@ -140,6 +158,7 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
   refuse(o.op, "padding_mask", given(o.padding_mask));
   refuse(o.op, "prefix with layout TND", o.packed() && o.prefix && !o.prefix->empty());
   check(o, query, key, value);
+  check_rope(o, query, key);
   const auto extent = extent_of(query, key, o.layout);
   check_pse(o, extent.batch);
   const int64_t numel = score_count(o, extent);
@@ -155,11 +174,11 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
                                          : at::DimVector{extent.batch, o.head_num, extent.rows, kSoftmaxLanes};
   auto maximum = empty_like_with(query, stats, at::kFloat), sum = empty_like_with(query, stats, at::kFloat);
   auto softmax = empty_like_with(query, {0}), out = empty_like_with(query, result_sizes(query, key, value));
-  const std::optional<at::Tensor> none;
   if (o.needs_v5()) {
-    op::run(aclnnFlashAttentionVarLenScoreV5, query, none, key, none, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink,
-            o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens,
-            o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(), maximum, sum, softmax, out);
+    op::run(aclnnFlashAttentionVarLenScoreV5, query, o.query_rope, key, o.key_rope, value, o.pse, drop, o.padding_mask,
+            o.atten_mask, o.sink, o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob,
+            o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(),
+            maximum, sum, softmax, out);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreV3, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink, o.prefix,
             o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
@@ -194,8 +213,10 @@ struct Left {
   int64_t seed, offset, numel;
 };
 
-// Gradients of query, key, value, pse and sink; the last two are empty where there is none.
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+// Gradients; those of what is not given are empty.
+struct Gradients {
+  at::Tensor query, key, value, pse, query_rope, key_rope, sink;
+};
 
 Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                       const at::Tensor& dy, const Left& left) {
@@ -204,12 +225,16 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
   auto dv = empty_like_with(value, value.sizes());
   auto dpse = empty_like_with(query, given(o.pse) ? o.pse->sizes() : at::IntArrayRef{0});
   auto dsink = empty_like_with(query, given(o.sink) ? o.sink->sizes() : at::IntArrayRef{0}, at::kFloat);
-  const std::optional<at::Tensor> none;
+  const auto like_given = [&](const std::optional<at::Tensor>& rope) {
+    return empty_like_with(query, given(rope) ? rope->sizes() : at::IntArrayRef{0});
+  };
+  auto dq_rope = like_given(o.query_rope), dk_rope = like_given(o.key_rope);
   if (o.needs_v5()) {
-    op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, none, key, none, value, dy, o.pse, drop, o.padding_mask, o.atten_mask,
-            left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends, o.query_start,
-            o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
-            o.pse_type, o.statistics(), dq, none, dk, none, dv, dpse, dsink);
+    const auto written = [&](const at::Tensor& rope) { return rope.numel() == 0 ? std::nullopt : std::optional(rope); };
+    op::run(aclnnFlashAttentionUnpaddingScoreGradV5, query, o.query_rope, key, o.key_rope, value, dy, o.pse, drop, o.padding_mask,
+            o.atten_mask, left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends,
+            o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
+            o.sparse_mode, o.pse_type, o.statistics(), dq, written(dq_rope), dk, written(dk_rope), dv, dpse, dsink);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreGradV3, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_start, o.key_start, o.scale, o.keep_prob,
@@ -243,7 +268,7 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
     const bool some_rows = pse.dim() == 4 && pse.size(2) != 1 && pse.size(2) != extent_of(query, key, o.layout).rows;
     if (o.linear_bias() || o.packed() || some_rows) dpse.zero_();
   }
-  return {dq, dk, dv, dpse, dsink};
+  return {dq, dk, dv, dpse, dq_rope, dk_rope, dsink};
 }
 
 }  // namespace
@@ -273,14 +298,14 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, int64_t, int64_t, int
     at::OptionalIntArrayRef q_start_idx, at::OptionalIntArrayRef kv_start_idx, std::string_view softmax_layout,
     const std::optional<at::Tensor>& sink, const std::optional<at::Tensor>& dropout_mask, int64_t seed, int64_t offset) {
   const char* op = "npu_fusion_attention_v2";
-  refuse(op, "query_rope", given(query_rope));
-  refuse(op, "key_rope", given(key_rope));
   Options o{op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale,
             keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
             sparse_mode, sink,       softmax_layout, pse_type};
   o.dropout_mask = dropout_mask.value_or(at::Tensor());
   o.query_start = q_start_idx;
   o.key_start = kv_start_idx;
+  o.query_rope = query_rope;
+  o.key_rope = key_rope;
   return attend(o, query, key, value, seed, offset);
 }
 
@@ -293,10 +318,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusio
     int64_t next_tockens, int64_t inner_precise, int64_t seed, int64_t offset, int64_t numels, at::OptionalIntArrayRef prefix,
     at::OptionalIntArrayRef actual_seq_qlen, at::OptionalIntArrayRef actual_seq_kvlen, int64_t sparse_mode,
     bool /*gen_mask_parallel*/, bool /*sync*/, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
-  return attend_back(
+  const auto found = attend_back(
       {"npu_fusion_attention", head_num, input_layout, pse, padding_mask, atten_mask, scale_value, keep_prob, pre_tockens,
        next_tockens, inner_precise, prefix, actual_seq_qlen, actual_seq_kvlen, sparse_mode, sink, softmax_layout},
       query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
+  return {found.query, found.key, found.value, found.pse, found.sink};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor> npu_fusion_attention_grad_v2(
@@ -311,17 +337,16 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tenso
     bool /*gen_mask_parallel*/, bool /*sync*/, int64_t pse_type, at::OptionalIntArrayRef q_start_idx,
     at::OptionalIntArrayRef kv_start_idx, std::string_view softmax_layout, const std::optional<at::Tensor>& sink) {
   const char* op = "npu_fusion_attention_grad_v2";
-  refuse(op, "query_rope", given(query_rope));
-  refuse(op, "key_rope", given(key_rope));
   Options o{op,          head_num,   input_layout,   pse,           padding_mask, atten_mask,      scale_value,
             keep_prob,   pre_tokens, next_tokens,    inner_precise, prefix,       actual_seq_qlen, actual_seq_kvlen,
             sparse_mode, sink,       softmax_layout, pse_type};
   o.query_start = q_start_idx;
   o.key_start = kv_start_idx;
-  const auto [dq, dk, dv, dpse, dsink] =
+  o.query_rope = query_rope;
+  o.key_rope = key_rope;
+  const auto found =
       attend_back(o, query, key, value, dy, {softmax_max, softmax_sum, softmax_in, attention_in, seed, offset, numels});
-  const auto none = [&] { return empty_like_with(query, {0}); };
-  return {dq, dk, dv, dpse, none(), none(), dsink};
+  return {found.query, found.key, found.value, found.pse, found.query_rope, found.key_rope, found.sink};
 }
 
 }  // namespace torch_npu::native
