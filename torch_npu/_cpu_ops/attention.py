@@ -91,12 +91,14 @@ def _attention(query: Any, key: Any, value: Any, bias: Any, mask: Any, options: 
         scores = scores + wide(bias(*scores.shape[-2:]) if callable(bias) else bias)
     hidden = _hidden(q.shape[2], k.shape[2], mask, options.sparse_mode, options.pre, options.following, q.device, options.prefix)
     if hidden is not None:
-        scores = scores.masked_fill(hidden, torch.finfo(scores.dtype).min)
+        scores = scores.masked_fill(hidden, float("-inf"))
     top = scores.detach().amax(dim=-1, keepdim=True)
+    top = top.masked_fill(top == float("-inf"), 0)   # a row that sees no key: its result is zero
     weights = torch.exp(scores - top)
     total = weights.sum(dim=-1, keepdim=True)
     if sink is not None:
         total = total + torch.exp(wide(sink).view(1, -1, 1, 1) - top)
+    total = total.masked_fill(total == 0, 1)
     weights = weights / total
     if keep is not None:
         weights = keep(weights)
