@@ -19,10 +19,12 @@ NPU_OPERATOR(aclnnFlashAttentionScoreV3);
 NPU_OPERATOR(aclnnFlashAttentionScoreGradV3);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScore);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV2);
+NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV3);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV4);
 NPU_OPERATOR(aclnnFlashAttentionVarLenScoreV5);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGrad);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV2);
+NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV3);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV4);
 NPU_OPERATOR(aclnnFlashAttentionUnpaddingScoreGradV5);
 
@@ -179,6 +181,10 @@ Scores attend(const Options& o, const at::Tensor& query, const at::Tensor& key, 
             o.atten_mask, o.sink, o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob,
             o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, o.statistics(),
             maximum, sum, softmax, out);
+  } else if (given(o.query_rope)) {
+    op::run(aclnnFlashAttentionVarLenScoreV3, query, o.query_rope, key, o.key_rope, value, o.pse, drop, o.padding_mask,
+            o.atten_mask, o.prefix, o.query_ends, o.key_ends, o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens,
+            o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode, o.pse_type, maximum, sum, softmax, out);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreV3, query, key, value, o.pse, drop, o.padding_mask, o.atten_mask, o.sink, o.prefix,
             o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
@@ -235,6 +241,11 @@ Gradients attend_back(const Options& o, const at::Tensor& query, const at::Tenso
             o.atten_mask, left.maximum, left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_ends, o.key_ends,
             o.query_start, o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise,
             o.sparse_mode, o.pse_type, o.statistics(), dq, written(dq_rope), dk, written(dk_rope), dv, dpse, dsink);
+  } else if (given(o.query_rope)) {
+    op::run(aclnnFlashAttentionUnpaddingScoreGradV3, query, o.query_rope, key, o.key_rope, value, dy, o.pse, drop, o.padding_mask,
+            o.atten_mask, left.maximum, left.sum, left.softmax, left.attention, o.prefix, o.query_ends, o.key_ends, o.query_start,
+            o.key_start, o.scale, o.keep_prob, o.pre_tokens, o.next_tokens, o.head_num, o.layout, o.inner_precise, o.sparse_mode,
+            o.pse_type, dq, dq_rope, dk, dk_rope, dv, dpse);
   } else if (given(o.sink)) {
     op::run(aclnnFlashAttentionScoreGradV3, query, key, value, dy, o.pse, drop, o.padding_mask, o.atten_mask, left.maximum,
             left.sum, left.softmax, left.attention, o.sink, o.prefix, o.query_start, o.key_start, o.scale, o.keep_prob,

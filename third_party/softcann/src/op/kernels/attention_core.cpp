@@ -77,7 +77,7 @@ void attention_forward(const Attention& attention, const at::Tensor& out, const 
   if (!is_fully_given(a)) {
     const at::Tensor scores = masked_scores(a), sums = at::logsumexp(scores, {-1});
     put(out, at::matmul(dropped(probabilities(scores, sums), a), a.value));
-    put(logsumexp, sums);
+    put(logsumexp, sums.masked_fill(sums == nothing, 0));  // as the flash kernel says of rows that see no key
     return;
   }
   if (attend_few(a, out, logsumexp)) return;
