@@ -24,6 +24,11 @@ torch=$PWD/build/torch$want_torch
 version=$(<"$torch/.version")
 here=build/check-wheel-py$want_python-torch$want_torch
 make_venv "$here/venv" "$(find_python "$want_python")"
+# That folder is of whichever Python was first to build for this torch; its headers suit all, its bindings only that one.
+if ! compgen -G "$torch/torch/_C.cpython-${want_python/./}-*" > /dev/null; then
+  torch=$PWD/$here/torch
+  fetch_torch "$here/venv" "$version" "$torch"
+fi
 
 # What torch itself asks for besides CUDA's libraries and Triton. (importlib_metadata: torchrun of torch 2.8 takes it with Python 3.9.)
 asked_for() {
@@ -35,14 +40,21 @@ for torch in distributions(name="torch", path=sys.argv[1:]):
             if "extra ==" not in wanted and not wanted.startswith(("nvidia-", "cuda-", "triton"))), "importlib_metadata")'
 }
 environment() {
+  local wanted
   say "making an environment for torch $version without CUDA"
-  pip_install "$here/venv" $(asked_for) -r requirements.txt -r ci/requirements-test.txt
+  wanted=$(asked_for)
+  pip_install "$here/venv" $wanted -r requirements.txt -r ci/requirements-test.txt
+}
+stand_ins() {
   "$here/venv/bin/python" ci/cuda_stand_ins.py "$torch/torch/lib" "$torch"/torch/lib/lib{torch,c10,shm}*.so "$torch"/torch/_C.*.so
-  printf '%s\n' "$torch" > "$(echo "$here"/venv/lib/python3.*/site-packages)/torch.pth"
 }
 once "$here/venv" environment "$version $(cat requirements.txt ci/requirements-*.txt)" environment
+once "$torch" stand-ins "$version" stand_ins   # a torch that is fetched anew has none
+printf '%s\n' "$torch" > "$(echo "$here"/venv/lib/python3.*/site-packages)/torch.pth"
 
-wheels=(dist/torch_npu-*"$(git rev-parse --short=7 HEAD)"*-"cp${want_python/./}"-*.whl)
+# Of this torch and commit: dist/ has wheels of others.
+own=$(PYTHONPATH=ci "$here/venv/bin/python" -c 'import sys, native_build; print(native_build.own_version(sys.argv[1]))' "$want_torch.0")
+wheels=(dist/torch_npu-"$own-cp${want_python/./}"-*.whl)
 pip_install "$here/venv" --no-deps --force-reinstall "${wheels[-1]}"
 rm -rf "$here/tree"
 git clone -q . "$here/tree"

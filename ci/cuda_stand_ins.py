@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -43,7 +44,8 @@ class _Library:
 
 
 def _output(*command: object) -> str:
-    return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True).stdout
+    environment = {**os.environ, "LC_ALL": "C"}   # binutils translate what they print
+    return subprocess.run([str(word) for word in command], check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
 
 
 def _torch_folder() -> Optional[Path]:

@@ -18,7 +18,9 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isBuilt() const override { return true; }
   bool isAvailable() const override { return device_count() > 0; }
   bool hasPrimaryContext(c10::DeviceIndex index) const override { return has_context(index); }
-  void init() const override { ensure_initialized(); }
+  // Nothing: torch calls this with a lock of its own, and the initializer takes the GIL and makes the calls that wait, which may
+  // come here again. Whatever uses the device initializes it.
+  void init() const override {}
 
   c10::DeviceIndex deviceCount() const override { return device_count(); }
   c10::DeviceIndex getCurrentDevice() const override { return current_device(); }

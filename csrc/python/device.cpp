@@ -133,7 +133,11 @@ void initialize_through_python() {
   try {
     py::module_::import("torch_npu.npu._state").attr("lazy_init")();
   } catch (py::error_already_set& error) {
-    TORCH_CHECK(false, py::str(error.value()).cast<std::string>());
+    const auto text = py::str(error.value()).cast<std::string>();
+    if (py::hasattr(error.value(), "error_code")) {  // torch.AcceleratorError: callers tell failures by the code
+      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, error.value().attr("error_code").cast<int32_t>(), text);
+    }
+    TORCH_CHECK(false, text);
   }
 }
 

@@ -48,6 +48,7 @@ def test_copies_keep_the_mode():
 
 @pytest.mark.parametrize("make", [
     lambda p: FusedAdam(p, bias_correction=False), lambda p: FusedAdam(p, amsgrad=True),
+    lambda p: FusedAdam(p, capturable=True), lambda p: FusedAdam(p, master_weights=True),
     lambda p: FusedSGD(p, lr=0.1, wd_after_momentum=True), FusedLAMB, FusedNovoGrad,
 ])
 def test_what_is_not_there_says_so(make):
@@ -55,9 +56,14 @@ def test_what_is_not_there_says_so(make):
         make([torch.nn.Parameter(torch.zeros(2).npu())])
 
 
-@pytest.mark.parametrize("fused, plain", [(FusedLayerNorm(6), torch.nn.LayerNorm(6)), (FusedRMSNorm(6), torch.nn.RMSNorm(6, 1e-5))])
+@pytest.mark.parametrize("fused, plain", [
+    (FusedLayerNorm(6), torch.nn.LayerNorm(6)), (FusedRMSNorm(6), torch.nn.RMSNorm(6, 1e-5)),
+    (FusedLayerNorm(6, 1e-3, True, False), torch.nn.LayerNorm(6, 1e-3)),   # by position: memory_efficient
+    (FusedRMSNorm(6, memory_efficient=True), torch.nn.RMSNorm(6, 1e-5)),
+])
 def test_normalizations(fused, plain):
     x = torch.randn(4, 6)
+    assert {name for name, _ in fused.named_parameters()} == {name for name, _ in plain.named_parameters()}
     torch.testing.assert_close(fused.npu()(x.npu()).cpu(), plain(x))
 
 

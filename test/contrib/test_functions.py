@@ -40,6 +40,18 @@ def test_iou_of_empty_and_of_large_boxes(dtype):
             assert ((found >= 0) & (found <= 1)).all()
 
 
+def test_iou_of_whole_numbers_is_a_fraction():
+    found = function.npu_iou(A.int().npu(), B.int().npu())
+    assert found.dtype == torch.float32
+    same(found, function.npu_iou(A.npu(), B.npu()))
+
+
+def test_scores_at_the_threshold_are_not_above_it():
+    """A threshold such as 0.1 is a number of the scores' dtype, as CANN's attribute is."""
+    apart = torch.tensor([[0.0, 0, 1, 1], [5, 5, 6, 6]])[None, :, None]
+    assert torch_npu.npu_batch_nms(apart.npu(), torch.tensor([[[0.9], [0.1]]]).npu(), 0.1, 0.5, 5, 5)[3].tolist() == [1]
+
+
 def test_suppression_of_many_boxes():
     """The choice that comparing box by box makes, of a detector's two thousand; the classes keep no more than they may."""
     torch.manual_seed(0)

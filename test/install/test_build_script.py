@@ -1,4 +1,4 @@
-"""ci/build.sh and ci/check_torch.sh: what they refuse, and how they say so. Nothing is built."""
+"""ci/build.sh, ci/check_torch.sh and ci/check_wheel.sh: what they refuse, and how they say so. Nothing is built."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def script(name, *arguments, **environment):
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, cwd="/")
 
 
-@pytest.mark.parametrize("name", ["build.sh", "check_torch.sh", "demo.sh"])
+@pytest.mark.parametrize("name", ["build.sh", "check_torch.sh", "check_wheel.sh", "demo.sh"])
 def test_help(name):
     run = script(name, "--help")
     assert run.returncode == 0 and f"bash ci/{name}" in run.stdout and not run.stderr
@@ -33,7 +33,8 @@ def test_unknown_argument(name):
     assert run.returncode == 1 and "unknown argument '--fast'" in run.stderr and "--help" in run.stderr
 
 
-@pytest.mark.parametrize("name, torch", [("build.sh", "--torch=1.13"), ("build.sh", "--torch=2"), ("check_torch.sh", "2.7")])
+@pytest.mark.parametrize("name, torch", [
+    ("build.sh", "--torch=1.13"), ("build.sh", "--torch=2"), ("check_wheel.sh", "--torch=1.13"), ("check_torch.sh", "2.7")])
 def test_unsupported_torch_is_refused_with_the_table(name, torch):
     run = script(name, f"--python={PYTHON}", torch)
     assert run.returncode == 1 and f"Python {PYTHON} with torch {torch.split('=')[-1]} is not supported" in run.stderr

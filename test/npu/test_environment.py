@@ -21,11 +21,13 @@ def test_the_variable_is_named(python, name, value):
     assert "UnicodeDecodeError" not in done.stderr and "SystemError" not in done.stderr
 
 
-def test_an_initialisation_that_fails_has_its_kind_and_code(python):
-    done = python("""
+@pytest.mark.parametrize("first_use", [
+    'torch.ones(2, device="npu")', "torch.ops.npu.npu_dropout_gen_mask((8,), 0.5)", "torch.ones(2).pin_memory()"])
+def test_an_initialisation_that_fails_has_its_kind_and_code(python, first_use):
+    done = python(f"""
 import torch, torch_npu
 try:
-    torch.ones(2, device="npu")
+    {first_use}
 except torch.AcceleratorError as error:
     print(error.error_code, str(error).splitlines()[0].split(" (")[0], "runtime was chosen because" in str(error))
 """, SOFTCANN_FAULT="aclInit:nth=1:code=507015", TORCH_NPU_RUNTIME="softcann")

@@ -23,6 +23,25 @@ def test_pinned_memory():
     assert torch.npu.host_memory_stats()["allocated_bytes.current"] < stats["allocated_bytes.current"]
 
 
+def test_whoever_pins_first_initializes_the_npu_without_a_lock(python):
+    """torch asks for its pinned allocator with a lock of its own, which a call that waits for the NPU may want, and a thread that
+    holds the GIL (torch.tensor)."""
+    code = """
+import faulthandler, threading, time
+import torch, torch_npu
+
+faulthandler.dump_traceback_later(60, exit=True)
+torch_npu.npu._state.lazy_call(lambda: (time.sleep(0.5), torch.ones(2).pin_memory()))
+first = threading.Thread(target=lambda: torch.ones(2).pin_memory())
+first.start()
+time.sleep(0.2)
+print(torch.tensor([1.0], pin_memory=True).is_pinned())
+first.join()
+"""
+    run = python(code)
+    assert run.stdout == "True\n", run.stderr
+
+
 def test_pinned_memory_of_tensors_of_an_npu():
     """The published package ignores it in some functions (vLLM's drafts are made so), and refuses it in the others."""
     pinned = {"device": "npu", "pin_memory": True}

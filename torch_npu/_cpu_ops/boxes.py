@@ -35,11 +35,12 @@ _LONGER = 0.01
 def npu_iou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
     """[gtboxes, bboxes]: intersection over union (``mode`` 0) or over the area of the ground truth box (1).
 
-    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4], whose sides count as longer by 0.01. Boxes and result are floating point; areas
-    are computed in float32 or wider.
+    ``bboxes`` and ``gtboxes``: [n, 4] and [m, 4], whose sides count as longer by 0.01. The result has the dtype of
+    ``bboxes``, of integers torch's default; areas are computed in float32 or wider.
     """
     wide = torch.promote_types(bboxes.dtype, torch.float32)   # areas of float16 overflow from sides of 256 on
-    return _ratio(bboxes.to(wide).unsqueeze(0), gtboxes.to(wide).unsqueeze(1), mode, _LONGER).to(bboxes.dtype)
+    found = _ratio(bboxes.to(wide).unsqueeze(0), gtboxes.to(wide).unsqueeze(1), mode, _LONGER)
+    return found.to(torch.result_type(bboxes, 1.0))   # of whole numbers it is a fraction, too
 
 
 def npu_ptiou(bboxes: Tensor, gtboxes: Tensor, mode: int = 0) -> Tensor:
@@ -172,7 +173,7 @@ def _suppress(boxes: Tensor, threshold: float, most: Optional[int] = None) -> Li
 def _best_first(values: Tensor, threshold: float) -> Tensor:
     """Indices of the scores on the host above the threshold, best first."""
     order = values.argsort(descending=True, stable=True)
-    return order[values[order].double() > threshold]
+    return order[values[order] > threshold]
 
 
 def npu_nms_with_mask(self: Tensor, iou_threshold: float) -> Tuple[Tensor, Tensor, Tensor]:

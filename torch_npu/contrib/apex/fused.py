@@ -14,9 +14,11 @@ class FusedAdam(NpuFusedAdam):
 
     def __init__(self, params: Any, lr: float = 1e-3, bias_correction: bool = True, betas: Tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, adam_w_mode: bool = True, weight_decay: float = 0.0, amsgrad: bool = False,
-                 set_grad_none: bool = True) -> None:
+                 set_grad_none: bool = True, capturable: bool = False, master_weights: bool = False) -> None:
         if not bias_correction or amsgrad:
             raise NotImplementedError("FusedAdam: bias_correction=False is not there; amsgrad is torch_npu.optim.NpuFusedAdam's")
+        if capturable or master_weights:
+            raise NotImplementedError("FusedAdam: capturable=True and master_weights=True are not there")
         self.set_grad_none, self.adam_w_mode = set_grad_none, bool(adam_w_mode)
         super().__init__(params, lr, betas, eps, weight_decay)
 
