@@ -81,7 +81,7 @@ struct Options {
   // CANN's word for the layout of the statistics.
   std::string_view statistics() const { return softmax_layout.empty() ? "" : "same_as_input"; }
   // Only the fifth of CANN's versions for packed rows knows all of these.
-  bool needs_v5() const { return packed() && (given(sink) || given(query_rope) || (pse_type != 1 && !softmax_layout.empty())); }
+  bool needs_v5() const { return packed() && (given(sink) || ((pse_type != 1 || given(query_rope)) && !softmax_layout.empty())); }
 };
 
 // How many scores there are, each with a bit of a dropout's mask.
