@@ -23,7 +23,8 @@ namespace {
 
 constexpr int kAlreadyInitialized = 100002;
 
-enum class State : int { fresh, initialized, forked };
+// opened: CANN is, and Python's initializer still makes the calls that wait for it.
+enum class State : int { fresh, opened, initialized, forked };
 
 std::atomic<State> state{State::fresh};
 std::atomic<int> known_count{-1};
@@ -33,7 +34,7 @@ std::atomic<void (*)()> initializer{nullptr};
 
 void in_child_after_fork() {
   // Only the forking thread lives on here. Its next use of the device must come to bind_thread().
-  if (state.load() == State::initialized) state.store(State::forked);
+  if (state.load() != State::fresh) state.store(State::forked);
   thread_state = ThreadState();
   new (&init_mutex) std::mutex();
 }
@@ -65,8 +66,9 @@ void ensure_initialized() {
   const auto now = state.load(std::memory_order_acquire);
   if (C10_LIKELY(now == State::initialized)) return;
   if (now == State::forked) throw_forked();
+  // On its own thread the initializer does nothing when it is called again, on others it waits for the first.
   if (auto* function = initializer.load()) function();
-  initialize();  // what the initializer itself calls may come here before it has
+  initialize();
 }
 
 void set_initializer(void (*function)()) { initializer.store(function); }
@@ -74,17 +76,25 @@ void set_initializer(void (*function)()) { initializer.store(function); }
 void initialize() {
   if (in_bad_fork()) throw_forked();
   std::lock_guard<std::mutex> lock(init_mutex);
-  if (state.load() == State::initialized) return;
+  if (state.load() != State::fresh) return;
   const int status = acl::aclInit(nullptr);
   if (status != ACL_SUCCESS && status != kAlreadyInitialized) throw_cann_error(status, "aclInit", __FILE__, __LINE__);
   pthread_atfork(nullptr, nullptr, in_child_after_fork);
   for (auto* function : first_use_functions()) function();
-  state.store(State::initialized, std::memory_order_release);
+  state.store(initializer.load() ? State::opened : State::initialized, std::memory_order_release);
+}
+
+void end_initialization() noexcept {
+  State before = State::opened;
+  state.compare_exchange_strong(before, State::initialized, std::memory_order_release);
 }
 
 void at_first_use(void (*function)()) { first_use_functions().push_back(function); }
 
-bool is_initialized() noexcept { return state.load() == State::initialized; }
+bool is_initialized() noexcept {
+  const auto now = state.load();
+  return now == State::opened || now == State::initialized;
+}
 bool in_bad_fork() noexcept { return state.load() == State::forked; }
 
 c10::DeviceIndex device_count_or_throw() {

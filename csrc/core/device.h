@@ -13,6 +13,8 @@ namespace torch_npu::core {
 C10_EXPORT void ensure_initialized();
 // What ensure_initialized() does without Python; Python's initializer calls it.
 C10_EXPORT void initialize();
+// Python's initializer is done: until then it is called again by whoever uses the device.
+C10_EXPORT void end_initialization() noexcept;
 // Called without a lock of this library, on the first thread that uses the device. The function calls initialize(), or throws.
 C10_EXPORT void set_initializer(void (*function)());
 C10_EXPORT bool is_initialized() noexcept;

@@ -130,15 +130,7 @@ void init() {
 void initialize_through_python() {
   if (!Py_IsInitialized()) return core::initialize();
   py::gil_scoped_acquire gil;
-  try {
-    py::module_::import("torch_npu.npu._state").attr("lazy_init")();
-  } catch (py::error_already_set& error) {
-    const auto text = py::str(error.value()).cast<std::string>();
-    if (py::hasattr(error.value(), "error_code")) {  // torch.AcceleratorError: callers tell failures by the code
-      throw c10::AcceleratorError({__func__, __FILE__, __LINE__}, error.value().attr("error_code").cast<int32_t>(), text);
-    }
-    TORCH_CHECK(false, text);
-  }
+  py::module_::import("torch_npu.npu._state").attr("lazy_init")();  // what it raises reaches the caller in Python as it is
 }
 
 }  // namespace
@@ -154,6 +146,7 @@ void init_device(py::module_& module) {
 
   core::set_initializer(&initialize_through_python);
   module.def("_init", &init, Unlocked());
+  module.def("_end_init", &core::end_initialization);
   module.def("_abort_device", &core::abort_device, Unlocked());
   module.def("_forget_failures", &core::forget_failures, Unlocked());
   module.def("_damaged_memory", &core::damaged_memory, Unlocked());

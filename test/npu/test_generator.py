@@ -108,6 +108,47 @@ assert torch.equal(*masks)
     assert run.returncode == 0, run.stderr
 
 
+def test_a_seed_waits_for_operators_of_other_threads_too(python):
+    """One that comes while the calls that wait are made, past Python's functions."""
+    code = """
+import threading, time, torch, torch_npu
+begun, numbers = threading.Event(), []
+
+def slow():
+    begun.set()
+    time.sleep(0.5)
+
+def draw():
+    begun.wait()
+    numbers.append(torch.ops.npu.npu_dropout_gen_mask((100, 100), 0.5))
+
+torch_npu.npu._state.lazy_call(slow)
+torch.manual_seed(5)
+thread = threading.Thread(target=draw)
+thread.start()
+torch.npu.init()
+thread.join()
+torch.manual_seed(5)
+assert torch.equal(numbers[0], torch.ops.npu.npu_dropout_gen_mask((100, 100), 0.5))
+"""
+    run = python(code)
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_call_that_waited_and_failed_is_told_to_whoever_uses_the_device(python):
+    code = """
+import torch, torch_npu
+torch_npu.npu._state.lazy_call(lambda: 1 / 0)
+for _ in range(2):
+    try:
+        torch.ops.npu.npu_dropout_gen_mask((8,), 0.5)
+    except RuntimeError as error:
+        print("division by zero" in str(error))
+"""
+    run = python(code)
+    assert run.stdout.split() == ["True", "True"], run.stderr
+
+
 def test_an_operator_that_uses_the_device_first_tells_why_it_cannot(python):
     """In C++, past Python's functions; the reason for the choice of CANN's libraries is Python's to tell."""
     code = """

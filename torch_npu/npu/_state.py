@@ -4,6 +4,7 @@ Nothing touches a device before it is needed, so a program may import torch_npu,
 """
 
 import logging
+import os
 import threading
 import traceback
 from typing import Any, Callable, List, Tuple
@@ -18,6 +19,15 @@ _initializing = threading.local()
 # Calls made before initialisation, in order: (kind, function, where it was asked for).
 _waiting: List[Any] = []
 default_generators: Tuple[Any, ...] = ()
+
+
+def _renew_lock() -> None:
+    """In a child: another thread of the parent may have held it."""
+    global _lock, _initializing
+    _lock, _initializing = threading.RLock(), threading.local()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def is_initialized() -> bool:
@@ -64,6 +74,7 @@ def lazy_init() -> None:
                     raise RuntimeError(f"a call that waited for the NPU failed: {error}\nIt was made at\n{place}") from error
             _waiting.clear()
             _initialized = True
+            _C._end_init()
             _pin_threads()
             _log.info("opened: %s", logs.lazily(lambda: _opened(choice)))
         finally:
