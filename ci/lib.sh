@@ -113,10 +113,10 @@ build_wheel() {
     bdist_wheel --bdist-dir "$stage/bdist" --dist-dir "$dist" "$@")
 }
 
-# record_check PYTHON VERSION HOW: in ci/checked.txt, unless that says more of this pair already; its head says what HOW means.
+# record_check PYTHON VERSION links|runs: in ci/checked.txt, unless that says more of this pair already; its head says what they mean.
 record_check() {
   local more='(runs|tested)'
-  case $3 in runs) more=tested ;; tested) more=none ;; esac
+  if [[ $3 == runs ]]; then more=tested; fi
   if grep -qE "^$1 +${2%.*}\.[0-9]+ +$more " ci/checked.txt; then return; fi
   sed -i -E "/^$1 +${2%.*}\.[0-9]+ /d" ci/checked.txt
   printf '%-6s %-8s %-6s %s\n' "$1" "$2" "$3" "$(git rev-parse --short=7 HEAD)" >> ci/checked.txt
