@@ -1,6 +1,6 @@
 # Points a shell to CANN: the real one where it is installed, else the software one of this tree or of an installed
 # torch_npu. torch_npu needs this only for the real CANN and finds the software one by itself; other clients of CANN
-# need it for both. The rule is that of torch_npu itself (torch_npu/_cann.py).
+# need it for both, and `import acl` from this tree. The rule is that of torch_npu itself (torch_npu/_cann.py).
 #   . ./env.sh            bash or zsh; may be sourced again; fine under set -eu
 #   TORCH_NPU_RUNTIME=softcann . ./env.sh      the software one even where there is a real one
 
@@ -31,9 +31,13 @@ _torch_npu_env() {
     done
     export ASCEND_HOME_PATH="$_npu_home"
   fi
-  _npu_add "${_npu_folders%%:*}"
+  _npu_add LD_LIBRARY_PATH "${_npu_folders%%:*}"
   case $_npu_runtime in
-    softcann) echo "CANN: softcann in ${_npu_folders%%:*}" ;;
+    softcann)
+      # Its Python packages, acl among them: a wheel's are installed, a tree's are not.
+      if [ "${_npu_folders%%:*}" -ef "$1/torch_npu/softcann/lib" ]; then _npu_add PYTHONPATH "$1/third_party/softcann/python"; fi
+      echo "CANN: softcann in ${_npu_folders%%:*}"
+      ;;
     *) echo "CANN: ${_npu_home:-${_npu_folders%%:*}}" ;;
   esac
 }
@@ -43,11 +47,12 @@ _npu_installed_package() {
   (cd / && python3 -c 'import importlib.util as u; print(u.find_spec("torch_npu").submodule_search_locations[0])' 2>/dev/null) || true
 }
 
-# Puts a folder first in LD_LIBRARY_PATH, once.
+# _npu_add VARIABLE FOLDER: puts the folder first in a list of folders, once.
 _npu_add() {
-  case ":${LD_LIBRARY_PATH:-}:" in
-    *":$1:"*) ;;
-    *) export LD_LIBRARY_PATH="$1${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" ;;
+  eval "_npu_list=\${$1:-}"
+  case ":$_npu_list:" in
+    *":$2:"*) ;;
+    *) export "$1=$2${_npu_list:+:$_npu_list}" ;;
   esac
 }
 

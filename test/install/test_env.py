@@ -4,6 +4,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -30,6 +31,14 @@ def test_softcann_twice_and_strictly(shell):
                 TORCH_NPU_RUNTIME="softcann", LD_LIBRARY_PATH="/some where")
     assert twice.returncode == 0 and twice.stderr == "", twice.stderr
     assert twice.stdout.splitlines()[-2:] == [f"{LIBRARIES}:/some where", "strict"]
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_acl_can_be_imported(shell):
+    done = run(shell, f'. {ROOT}/env.sh; echo "$PYTHONPATH"; {sys.executable} -c "import acl; print(acl.rt.get_device_count()[1])"',
+               TORCH_NPU_RUNTIME="softcann", PYTHONPATH="/some where")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.stdout.splitlines()[1:] == [f"{ROOT}/third_party/softcann/python:/some where", "0"]
 
 
 @pytest.fixture
