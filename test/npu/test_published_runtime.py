@@ -29,6 +29,15 @@ def test_dir_lists_what_is_made_when_it_is_asked_for(module, names):
     assert set(names) <= set(dir(importlib.import_module(module)))
 
 
+def test_operators_that_were_functions_of_torch_say_where_they_are():
+    for name in ("npu_linear", "npu_fusion_attention", "_npu_dropout", "one_", "fast_gelu"):
+        with pytest.raises(RuntimeError, match=f"torch_npu.{name} "):
+            getattr(torch, name)(torch.ones(2))
+    assert not hasattr(torch, "npu_no_such_operator") and not hasattr(torch, "no_such_name")
+    from torch import npu_linear
+    assert npu_linear.__name__ == "npu_linear"
+
+
 def test_dir_imports_nothing(python):
     done = python("import sys, torch_npu\n"
                   "before = set(sys.modules)\n"

@@ -397,6 +397,34 @@ def _published_places() -> None:
     setattr(torch.nn.functional, "dropout_with_byte_mask", _called_from("torch_npu.contrib.function", "dropout_with_byte_mask"))  # noqa: B010
 
 
+def _former_places() -> None:
+    """Ascend's operators were functions of torch itself (torch.npu_linear) before torch_npu had them. As in the published
+    torch_npu, such a name is there, and a call says where the operator is. Needed as long as programs of that time are about.
+    """
+    original = vars(torch).get("__getattr__")
+
+    def __getattr__(name: str) -> Any:
+        if name.startswith(("npu_", "_npu_")) or name in ("fast_gelu", "one_"):
+            from torch_npu._ops import custom
+
+            if name in custom.operators():
+                return _moved_to_torch_npu(name)
+        if original is None:
+            raise AttributeError(f"module 'torch' has no attribute {name!r}")
+        return original(name)
+
+    torch.__getattr__ = __getattr__
+
+
+def _moved_to_torch_npu(name: str) -> Any:
+    def moved(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"torch.{name} is not there any more: call torch_npu.{name} instead")
+
+    moved.__name__ = moved.__qualname__ = name
+    moved.__doc__ = f"Refuses: the operator is torch_npu.{name}."
+    return moved
+
+
 def _called_from(source: str, name: str) -> Any:
     def function(*args: Any, **kwargs: Any) -> Any:
         return getattr(importlib.import_module(source), name)(*args, **kwargs)
@@ -423,6 +451,7 @@ PATCHES = (
     _group_timeout,
     _data_parallel,
     _profiler_arguments,
+    _former_places,
     _published_places,
 )
 
