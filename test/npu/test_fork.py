@@ -53,6 +53,18 @@ def test_fork_before_first_use(python):
     assert out.split() == ["2.0", "3.0"]
 
 
+def test_fork_while_another_thread_initializes(python):
+    """The child has nobody to wait for: that thread is not in it."""
+    out = run(
+        python,
+        "import threading, time; begun = threading.Event(); torch.npu._lazy_call(lambda: (begun.set(), time.sleep(2)));"
+        "thread = threading.Thread(target=lambda: torch.ones(2, device='npu')); thread.start(); begun.wait()",
+        "print(torch.npu.is_initialized(), torch.npu._is_in_bad_fork()); torch.ones(2, device='npu')",
+        "thread.join(); print(torch.ones(3, device='npu').sum().item())",
+    )
+    assert "False True" in out and "spawn" in out and "3.0" in out
+
+
 def test_data_loader_workers_fork_while_the_npu_is_in_use(python):
     code = """
 import torch
