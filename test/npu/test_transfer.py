@@ -176,6 +176,21 @@ PICKLED = """
 """
 
 
+def test_layers_without_a_shape_yet(run):
+    run("""
+    for move in (lambda m: m.to("cuda"), lambda m: m.cuda(), lambda m: m.cuda(0).half().to(device="cuda:0", dtype=torch.float32)):
+        layers = torch.nn.Sequential(torch.nn.LazyLinear(4), torch.nn.LazyBatchNorm1d())
+        move(layers)
+        assert layers(torch.ones(2, 3, device="cuda")).device.type == "npu" and layers[0].weight.shape == (4, 3)
+    try:
+        torch.nn.LazyLinear(4).weight.new_ones(2)
+    except ValueError as error:
+        assert "uninitialized" in str(error)
+    else:
+        raise AssertionError
+    """)
+
+
 def test_devices_are_pickled_and_sent_to_spawned_processes(run_file):
     run_file(PICKLED)
 

@@ -14,6 +14,8 @@ _CUDA = re.compile(r"\bcuda\b")
 _NCCL = re.compile(r"\bnccl\b")
 _replaced: Dict[int, Tuple[Any, Any]] = {}   # id of an original: (original, replacement)
 TRANSFERRED: Set[Any] = set()   # all replacements
+# What torch lets a parameter without a shape do (nn.LazyLinear and its kin): a list of the methods themselves.
+_OF_LAZY_PARAMETERS = torch.nn.parameter.UninitializedTensorMixin._allowed_methods
 
 
 def device(value: Any) -> Any:
@@ -87,6 +89,8 @@ def put(owner: Any, name: str, new: Any) -> None:
         operator = _builtins._find_builtin(original)
         if operator is not None:
             _builtins._register_builtin(new, operator)
+    if original in _OF_LAZY_PARAMETERS:
+        _OF_LAZY_PARAMETERS.append(new)
     TRANSFERRED.add(new)
     setattr(owner, name, new)
 
