@@ -209,6 +209,16 @@ def test_order(call):
     assert torch.equal(places, torch.searchsorted(torch.arange(5.0), x))
 
 
+def test_embedding_bag_tells_the_bag_of_each_index(call):
+    index = torch.tensor([1, 4, 0, 3, 2])
+    for index in (index, torch.stack([index, index], 1)[:, 0]):   # the second has gaps
+        out, bags, sizes, largest = torch.empty(2, 3), torch.full((5,), -1), torch.empty(2, dtype=torch.int64), torch.empty(2, dtype=torch.int64)
+        weight = torch.randn(6, 3)
+        call("aclnnEmbeddingBag", weight, index, torch.tensor([0, 2]), False, 0, False, None, False, -1, out, bags, sizes, largest)
+        close(out, torch.stack([weight[[1, 4]].sum(0), weight[[0, 3, 2]].sum(0)]))
+        assert bags.tolist() == [0, 0, 1, 1, 1]
+
+
 def test_shapes(call):
     a, b = torch.randn(2, 3), torch.randn(2, 5)
     out = torch.empty(2, 8)
@@ -220,6 +230,12 @@ def test_shapes(call):
     stacked = torch.empty(2, 2, 3)
     call("aclnnStack", [a, a + 1], 1, stacked)
     close(stacked, torch.stack([a, a + 1], 1))
+    for tensors in ([b.t()], [b.t(), torch.randn(5, 2)], [torch.randn(5, 2), b.t()]):   # whichever of them is transposed
+        for dim in (0, 1, 2, -1):
+            expected = torch.stack(tensors, dim)
+            stacked = torch.empty(expected.shape)
+            call("aclnnStack", tensors, dim, stacked)
+            assert torch.equal(stacked, expected)
     for name, extra, expected in [
             ("aclnnPermute", ([1, 0],), a.t()), ("aclnnFlip", ([0, 1],), a.flip(0, 1)),
             ("aclnnRoll", ([1], [1]), a.roll(1, 1)), ("aclnnRepeat", ([2, 2],), a.repeat(2, 2)),

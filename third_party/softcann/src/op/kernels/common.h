@@ -57,10 +57,11 @@ class PlainResult {
   bool own_ = false;
 };
 
-// Calls compute(tensor of int64 for positions) and stores them: ATen's kernels write int64, CANN's clients may ask for int32.
+// Calls compute(contiguous tensor of int64 for positions) and stores them: ATen's kernels write int64, CANN's clients may ask for
+// int32 and for strides.
 template <class Compute>
 void with_long(const at::Tensor& positions, Compute&& compute) {
-  const bool direct = positions.scalar_type() == at::kLong;
+  const bool direct = positions.scalar_type() == at::kLong && positions.is_contiguous();
   at::Tensor wide = direct ? positions : at::cpu::empty(positions.sizes(), positions.options().dtype(at::kLong));
   compute(wide);
   if (!direct) positions.copy_(wide);

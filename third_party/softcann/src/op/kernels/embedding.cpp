@@ -29,11 +29,16 @@ OP(aclnnEmbeddingDenseBackward) {
 OP(aclnnEmbeddingRenorm) { at::embedding_renorm_(selfRef, indices, maxNorm, normType); }
 OP(aclnnEmbeddingBag) {
   require(fractional(weight), weight, "embedding_bag");
-  const auto [value, bag_of, sizes, largest] =
-      at::_embedding_bag(weight, indices, offsets.to(indices.scalar_type()), scaleGradByFreq, mode, false,
-                         maybe(perSampleWeights), includeLastOffset, paddingIdx);
+  const at::Tensor index = indices.contiguous(), begins = offsets.to(indices.scalar_type()).contiguous();
+  const auto [value, bag_of, sizes, largest] = at::_embedding_bag(
+      weight, index, begins, scaleGradByFreq, mode, false,
+      perSampleWeights.defined() ? maybe(perSampleWeights.contiguous()) : std::nullopt, includeLastOffset, paddingIdx);
   put(output, value);
-  if (bag_of.numel() == offset2bag.numel()) put(offset2bag, bag_of);
+  if (bag_of.numel() == offset2bag.numel()) {
+    put(offset2bag, bag_of);
+  } else if (offset2bag.numel() == index.numel()) {  // ATen does not tell the bags where it needs none
+    put(offset2bag, at::searchsorted(begins, at::arange(index.numel(), begins.options()), false, /*right=*/true) - 1);
+  }
   if (sizes.numel() == bagSize.numel()) put(bagSize, sizes);
   if (largest.numel() == maxIndices.numel()) put(maxIndices, largest);
 }

@@ -65,13 +65,17 @@ OP(aclnnAdaptiveMaxPool2d) {
   with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool2dBackward) {
-  at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, indices.to(at::kLong), gradInput);
+  at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, indices.to(at::kLong).contiguous(), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
-  with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(self, outputSize, outputOut, index); });
+  PlainResult result(outputOut);
+  with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(plain(self), outputSize, result.value(), index); });
+  result.finish();
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {
-  at::cpu::adaptive_max_pool3d_backward_outf(gradOutput, self, indices.to(at::kLong), gradInput);
+  PlainResult result(gradInput);
+  at::cpu::adaptive_max_pool3d_backward_outf(plain(gradOutput), plain(self), indices.to(at::kLong).contiguous(), result.value());
+  result.finish();
 }
 namespace {
 

@@ -10,7 +10,12 @@
 using namespace softcann::op;
 
 OP_FAST(aclnnCat, softcann::op::fast::concatenate(tensors, dim, out)) { at::cpu::cat_outf(tensors, dim, out); }
-OP(aclnnStack) { at::cpu::_stack_outf(tensors, dim < 0 ? dim + out.dim() : dim, out); }
+// Not by at::_stack, which takes the first tensor's elements in the order of memory, whatever its strides.
+OP(aclnnStack) {
+  std::vector<at::Tensor> slices;
+  for (const at::Tensor& tensor : tensors) slices.push_back(tensor.unsqueeze(dim));
+  if (!softcann::op::fast::concatenate(slices, dim, out)) at::cpu::cat_outf(slices, dim, out);
+}
 OP(aclnnChunkCat) { put(out, at::_chunk_cat(tensors, dim, numChunks)); }
 
 namespace {
@@ -131,7 +136,10 @@ OP(aclnnChannelShuffle) { put(out, at::channel_shuffle(self, groups)); }
 OP(aclnnUnfoldGrad) {
   into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); });
 }
-OP(aclnnIm2col) { at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out); }
+OP(aclnnIm2col) {
+  if (!out.is_contiguous()) return put(out, at::im2col(self, kernelSize, dilation, padding, stride));   // ATen's ignores strides
+  at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out);
+}
 OP(aclnnIm2colBackward) { at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out); }
 OP(aclnnAffineGrid) { put(out, at::affine_grid_generator(theta, size, alignCorners)); }
 OP(aclnnAsStrided) {

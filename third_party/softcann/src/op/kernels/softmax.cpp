@@ -131,23 +131,30 @@ double softmax_cost(const at::Tensor& self) {
   return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.unsafeGetTensorImpl()->numel()) : 0);
 }
 
+// Whether ATen's kernels can write to `out` itself: they take no strides of it.
+bool written_directly(const at::Tensor& out, at::ScalarType type) { return out.is_contiguous() && out.scalar_type() == type; }
+
 }  // namespace
 
 OP_FULL(aclnnSoftmax, softmax_cost(self), of_rows(Form::plain, self, dim, out, threshold::grain)) {
-  if (!of_rows(Form::plain, self, dim, out, any_number)) at::cpu::_softmax_outf(as_result(self, out), dim, false, out);
+  if (of_rows(Form::plain, self, dim, out, any_number)) return;
+  if (!out.is_contiguous()) return put(out, at::_softmax(as_result(self, out), dim, false));
+  at::cpu::_softmax_outf(as_result(self, out), dim, false, out);
 }
 OP_FULL(aclnnLogSoftmax, softmax_cost(self), of_rows(Form::logarithm, self, dim, out, threshold::grain)) {
-  if (!of_rows(Form::logarithm, self, dim, out, any_number)) at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out);
+  if (of_rows(Form::logarithm, self, dim, out, any_number)) return;
+  if (!out.is_contiguous()) return put(out, at::_log_softmax(as_result(self, out), dim, false));
+  at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out);
 }
 OP(aclnnSoftmaxBackward) {
-  if (out.scalar_type() == output.scalar_type()) {
+  if (written_directly(out, output.scalar_type())) {
     at::cpu::_softmax_backward_data_outf(as_result(gradOutput, output), output, dim, output.scalar_type(), out);
   } else {
     put(out, at::_softmax_backward_data(as_result(gradOutput, output), output, dim, output.scalar_type()));
   }
 }
 OP(aclnnLogSoftmaxBackward) {
-  if (out.scalar_type() == output.scalar_type()) {
+  if (written_directly(out, output.scalar_type())) {
     at::cpu::_log_softmax_backward_data_outf(as_result(gradOutput, output), output, dim, output.scalar_type(), out);
   } else {
     put(out, at::_log_softmax_backward_data(as_result(gradOutput, output), output, dim, output.scalar_type()));

@@ -67,7 +67,9 @@ OP(aclnnUpsampleBilinear2dAABackward) {
 }
 OP(aclnnUpsampleBicubic2d) { at::cpu::upsample_bicubic2d_outf(self, outputSize, alignCorners, SCALES_2D, out); }
 OP(aclnnUpsampleBicubic2dBackward) {
-  at::cpu::upsample_bicubic2d_backward_outf(gradOut, outputSize, inputSize, alignCorners, SCALES_2D, gradInput);
+  PlainResult result(gradInput);
+  at::cpu::upsample_bicubic2d_backward_outf(plain(gradOut), outputSize, inputSize, alignCorners, SCALES_2D, result.value());
+  result.finish();
 }
 OP(aclnnUpsampleBicubic2dAA) {
   PlainResult result(out);
