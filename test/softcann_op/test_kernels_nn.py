@@ -210,8 +210,8 @@ def test_order(call):
 
 
 def test_embedding_bag_tells_the_bag_of_each_index(call):
-    index = torch.tensor([1, 4, 0, 3, 2])
-    for index in (index, torch.stack([index, index], 1)[:, 0]):   # the second has gaps
+    dense = torch.tensor([1, 4, 0, 3, 2])
+    for index in (dense, torch.stack([dense, dense], 1)[:, 0]):   # the second has gaps
         out, bags, sizes, largest = torch.empty(2, 3), torch.full((5,), -1), torch.empty(2, dtype=torch.int64), torch.empty(2, dtype=torch.int64)
         weight = torch.randn(6, 3)
         call("aclnnEmbeddingBag", weight, index, torch.tensor([0, 2]), False, 0, False, None, False, -1, out, bags, sizes, largest)
