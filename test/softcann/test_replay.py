@@ -81,6 +81,18 @@ def test_every_operator_gives_what_it_gave(recorded):
     assert kinds == {"operator", "copy"} or kinds == {"operator", "copy", "fill"}
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "complex32"])
+def test_dtypes_that_few_programs_have(tmp_path, dtype):
+    pytest.importorskip("torch_npu")
+    path = tmp_path / "calls.rec"
+    program = f"import torch, torch_npu\nx = torch.arange(6.0, device='npu').to(torch.{dtype})\nassert x.float().sum() == 15"
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment(SOFTCANN_RECORD=str(path)))
+    done = replay(path)
+    assert done.returncode == 0 and "all results as recorded" in done.stdout and "0 operators" not in done.stdout, done.stdout
+    shown = "".join(replay(path, "--stop-at", record.number).stdout for record in operators(path)[:2])   # one of them is the cast
+    assert dtype in shown, shown
+
+
 def test_the_first_other_result_is_named(recorded, tmp_path):
     relu = next(record for record in operators(recorded) if record.fields["op"] == "aclnnRelu")
     results = {place: "0" * 16 for place in relu.fields["results"]}

@@ -15,10 +15,13 @@ _TYPES: Dict[int, Tuple[str, Any]] = {
     0: ("float32", torch.float32), 1: ("float16", torch.float16), 2: ("int8", torch.int8), 3: ("int32", torch.int32),
     4: ("uint8", torch.uint8), 6: ("int16", torch.int16), 9: ("int64", torch.int64), 11: ("float64", torch.float64),
     12: ("bool", torch.bool), 16: ("complex64", torch.complex64), 17: ("complex128", torch.complex128),
-    27: ("bfloat16", torch.bfloat16)}
+    7: ("uint16", torch.uint16), 8: ("uint32", torch.uint32), 10: ("uint64", torch.uint64), 27: ("bfloat16", torch.bfloat16),
+    33: ("complex32", torch.complex32), 35: ("float8_e5m2", torch.float8_e5m2), 36: ("float8_e4m3fn", torch.float8_e4m3fn),
+    37: ("float8_e8m0", torch.float8_e8m0fnu)}
 # PyTorch's names of dtypes, as records have them, to ACL's numbers.
 _BY_NAME = {"Float": 0, "Half": 1, "Char": 2, "Int": 3, "Byte": 4, "Short": 6, "Long": 9, "Double": 11, "Bool": 12,
-            "ComplexFloat": 16, "ComplexDouble": 17, "BFloat16": 27}
+            "ComplexFloat": 16, "ComplexDouble": 17, "BFloat16": 27, "UInt16": 7, "UInt32": 8, "UInt64": 10, "ComplexHalf": 33,
+            "Float8_e5m2": 35, "Float8_e4m3fn": 36, "Float8_e8m0fnu": 37, "Float4_e2m1fn_x2": 40}
 _TO_DEVICE, _TO_HOST, _BETWEEN = 1, 2, 3
 
 
