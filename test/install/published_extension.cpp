@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <torch/library.h>
 
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #include "third_party/acl/inc/acl/acl.h"
 #include "torch_npu/csrc/aten/NPUGeneratorImpl.h"
 #include "torch_npu/csrc/aten/common/from_blob.h"
@@ -14,6 +18,7 @@
 #include "torch_npu/csrc/core/npu/NPUFormat.h"
 #include "torch_npu/csrc/core/npu/NPUGuard.h"
 #include "torch_npu/csrc/core/npu/NPUStream.h"
+#include "torch_npu/csrc/core/npu/SecondaryStreamGuard.h"
 #include "torch_npu/csrc/framework/OpCommand.h"
 #include "torch_npu/csrc/framework/utils/OpAdapter.h"
 #include "torch_npu/csrc/framework/utils/RandomOpAdapter.h"
@@ -92,6 +97,25 @@ bool streams_agree() {
   return c10_npu::getCurrentNPUStream() == before;
 }
 
+// Whether work on a secondary stream is done when the stream that came back is.
+bool secondary_stream_is_waited_for() {
+  const auto main = c10_npu::getCurrentNPUStream(), side = c10_npu::getNPUStreamFromPool();
+  std::atomic<bool> done{false};
+  {
+    const c10_npu::SecondaryStreamGuard guard(side.unwrap());
+    if (c10_npu::getCurrentNPUStream() != side) return false;
+    const auto slow = [](void* flag) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      static_cast<std::atomic<bool>*>(flag)->store(true);
+    };
+    if (aclrtLaunchHostFunc(side.stream(), slow, &done) != ACL_SUCCESS) return false;
+  }
+  main.synchronize();
+  const bool waited = done.load();
+  side.synchronize();
+  return waited && c10_npu::getCurrentNPUStream() == main;
+}
+
 // -1 where a cast from one base format to another is not the tensor itself.
 int64_t format_and_type(const at::Tensor& self) {
   const auto cast = at_npu::native::npu_format_cast(self, ACL_FORMAT_ND);
@@ -152,5 +176,6 @@ TORCH_LIBRARY(published_extension, library) {
   library.def("refused_name(Tensor self) -> ()", refused_name);
   library.def("fail() -> ()", fail);
   library.def("streams_agree() -> bool", streams_agree);
+  library.def("secondary_stream_is_waited_for() -> bool", secondary_stream_is_waited_for);
   library.def("format_and_type(Tensor self) -> int", format_and_type);
 }

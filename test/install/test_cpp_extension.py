@@ -84,6 +84,7 @@ ops = torch.ops.published_extension
 copy = ops.copy_of(x)
 assert torch.equal(copy.cpu(), x.cpu()) and copy.data_ptr() != x.data_ptr()
 assert ops.streams_agree()
+assert ops.secondary_stream_is_waited_for()
 assert ops.events_and_memory_agree(x)
 assert ops.draws(7) == [7, 0, 12]
 assert ops.format_and_type(x.half()) == 2 * 100 + 1   # ACL_FORMAT_ND, ACL_FLOAT16
