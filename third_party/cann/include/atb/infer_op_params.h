@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "acl/acl.h"
+#include "hccl/hccl.h"
 
 namespace atb {
 namespace infer {
@@ -27,6 +29,8 @@ enum ActivationType : int {
   ACTIVATION_FASTER_GELU_FORWARD,
   ACTIVATION_MAX
 };
+
+enum CommMode : int { COMM_UNDEFINED = -1, COMM_MULTI_PROCESS, COMM_MULTI_THREAD };
 
 struct RmsNormParam {
   enum RmsNormType : int { RMS_NORM_UNDEFINED = 0, RMS_NORM_NORM, RMS_NORM_PRENORM, RMS_NORM_POSTNORM };
@@ -68,6 +72,58 @@ struct LinearParam {
   aclDataType outDataType = ACL_DT_UNDEFINED;
   bool enAccum = false;
   uint8_t rsv[23] = {0};
+};
+
+struct LinearParallelParam {
+  enum ParallelType : int {
+    UNDEFINED = -1,
+    LINEAR_ALL_REDUCE = 0,
+    LINEAR_REDUCE_SCATTER = 1,
+    ALL_GATHER_LINEAR = 2,
+    PURE_LINEAR = 3,
+    ALL_GATHER_LINEAR_REDUCE_SCATTER = 4,
+    ALLTOALLVC_ALL_GATHER_GMM = 5,
+    GMM_REDUCE_SCATTER_ALLTOALLVC = 6,
+    MAX = 7
+  };
+  enum QuantType : int {
+    QUANT_TYPE_UNDEFINED = -1,
+    QUANT_TYPE_UNQUANT = -1,
+    QUANT_TYPE_PER_TENSOR = 0,
+    QUANT_TYPE_PER_CHANNEL = 1,
+    QUANT_TYPE_PER_GROUP = 2,
+    QUANT_TYPE_PER_TOKEN = 3,
+    QUANT_TYPE_MAX = 4
+  };
+  struct TwoDimTPInfo {
+    uint16_t agDim = 0;
+    uint16_t rsDim = 0;
+    uint8_t innerDimIsAg = 1;
+    uint8_t rsv[3] = {0};
+  };
+  struct MoeInfo {
+    int16_t localExpertNums = 1;
+    int8_t epSize = 1;
+    int8_t tpSize = 1;
+  };
+  bool transWeight = true;
+  int rank = 0;
+  int rankSize = 0;
+  int rankRoot = 0;
+  bool hasResidual = false;
+  std::string backend = "hccl";
+  HcclComm hcclComm = nullptr;
+  CommMode commMode = COMM_MULTI_PROCESS;
+  std::string rankTableFile;
+  ParallelType type = LINEAR_ALL_REDUCE;
+  bool keepIntermediate = false;
+  QuantType quantType = QUANT_TYPE_UNQUANT;
+  int32_t quantGroupSize = 0;
+  aclDataType outDataType = ACL_DT_UNDEFINED;
+  std::string commDomain;
+  TwoDimTPInfo twoDimTPInfo;
+  MoeInfo moeInfo;
+  uint8_t rsv[52] = {0};
 };
 
 struct GroupedMatmulInplaceAddParam {

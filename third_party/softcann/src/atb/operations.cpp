@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "op/boost_masks.h"
+#include "atb/domains.h"
 #include "atb/running.h"
 
 namespace softcann::atb {
@@ -227,6 +228,73 @@ struct Rules<LinearParam> {
 };
 
 template <>
+struct Rules<LinearParallelParam> {
+  using P = LinearParallelParam;
+  static constexpr const char* name = "LinearParallelOperation";
+  static bool in_two_dimensions(const P& p) { return p.type == P::ALL_GATHER_LINEAR_REDUCE_SCATTER; }
+  static bool gathers(const P& p) { return p.type == P::ALL_GATHER_LINEAR || in_two_dimensions(p); }
+  static bool scatters(const P& p) { return p.type == P::LINEAR_REDUCE_SCATTER || in_two_dimensions(p); }
+  static bool keeps(const P& p) { return p.type == P::ALL_GATHER_LINEAR && p.keepIntermediate; }
+  static bool of_hccl(const P& p) { return p.backend == "hccl" || p.backend == "mc2"; }
+  static uint32_t inputs(const P& p) { return 2U + p.hasResidual; }
+  static uint32_t outputs(const P& p) { return 1U + keeps(p); }
+  static const char* refused(const P& p) {
+    if (p.type < P::LINEAR_ALL_REDUCE || p.type > P::ALL_GATHER_LINEAR_REDUCE_SCATTER) return "types but those of one product";
+    if (p.quantType != P::QUANT_TYPE_UNQUANT) return "products of int8";
+    if (!of_hccl(p) && p.backend != "lccl" && p.backend != "lcoc") return "backends but hccl, lccl, lcoc and mc2";
+    if (p.rank < 0 || p.rank >= p.rankSize) return "a rank that is not below rankSize";
+    if (!in_two_dimensions(p)) return nullptr;
+    if (of_hccl(p)) return "ALL_GATHER_LINEAR_REDUCE_SCATTER but by lcoc";
+    const auto& dims = p.twoDimTPInfo;
+    return dims.agDim * dims.rsDim != p.rankSize ? "agDim and rsDim that do not make rankSize" : nullptr;
+  }
+  static TensorDesc result(const P& p, const Descs& in, uint32_t i) {
+    const auto& [w, rank] = in[1].shape;
+    TensorDesc made = i == 0 ? with_last(in[0], w[rank - (p.transWeight ? 2 : 1)]) : in[0];
+    int64_t* const dims = made.shape.dims;
+    if (gathers(p)) dims[0] *= in_two_dimensions(p) ? p.twoDimTPInfo.agDim : p.rankSize;
+    // Of one matrix in a batch its rows are scattered.
+    if (scatters(p)) dims[dims[0] == 1 ? 1 : 0] /= in_two_dimensions(p) ? p.twoDimTPInfo.rsDim : p.rankSize;
+    return made;
+  }
+  // False, with the reason recorded, where a group is not there. Of two dimensions, the inner one's groups are neighbours.
+  static bool find_groups(const P& p, std::string* gather, std::string* sum) {
+    const auto rank = static_cast<uint32_t>(p.rank), ranks = static_cast<uint32_t>(p.rankSize);
+    if (in_two_dimensions(p)) {
+      const bool inner = p.twoDimTPInfo.innerDimIsAg != 0;
+      const uint32_t within = inner ? p.twoDimTPInfo.agDim : p.twoDimTPInfo.rsDim;
+      const std::string inside = p.commDomain + " inside " + std::to_string(rank / within);
+      const std::string across = p.commDomain + " across " + std::to_string(rank % within);
+      std::string *const first = inner ? gather : sum, *const second = inner ? sum : gather;
+      *first = domain_communicator(name, inside, within, rank % within);
+      if (!first->empty()) *second = domain_communicator(name, across, ranks / within, rank / within);
+      return !second->empty();
+    }
+    std::string* const group = gathers(p) ? gather : sum;
+    if (of_hccl(p) && p.hcclComm != nullptr) {
+      *group = name_of(name, p.hcclComm);
+    } else if (of_hccl(p) && !p.rankTableFile.empty()) {
+      *group = table_communicator(name, p.rankTableFile, rank);
+    } else {
+      *group = domain_communicator(name, p.commDomain, ranks, rank);
+    }
+    return !group->empty();
+  }
+  static Status setup(Running& op, const P& p, const Tensors& in, const Tensors& out, uint64_t& workspace) {
+    const Tensor absent{}, &residual = p.hasResidual ? in[2] : absent;
+    if (p.type == P::PURE_LINEAR) {
+      return op.prepare<atbLinearGetWorkspaceSize, atbLinear>(workspace, Described(in[0]), Described(in[1]), Described(residual),
+                                                              false, p.transWeight, Described(out[0]));
+    }
+    std::string gather, sum;
+    if (!find_groups(p, &gather, &sum)) return ERROR_HCCL_FAIL;
+    return op.prepare<atbLinearParallelGetWorkspaceSize, atbLinearParallel>(
+        workspace, Described(in[0]), Described(in[1]), Described(residual), gather.c_str(), sum.c_str(), scatters(p),
+        p.transWeight, Described(out[0]), Described(keeps(p) ? out[1] : absent));
+  }
+};
+
+template <>
 struct Rules<GroupedMatmulInplaceAddParam> {
   static constexpr const char* name = "GroupedMatmulInplaceAddOperation";
   static uint32_t inputs(const GroupedMatmulInplaceAddParam&) { return 4; }
@@ -294,6 +362,7 @@ namespace atb {
 ATB_CREATED_FROM(infer::ElewiseParam)
 ATB_CREATED_FROM(infer::GroupedMatmulInplaceAddParam)
 ATB_CREATED_FROM(infer::GroupTopkParam)
+ATB_CREATED_FROM(infer::LinearParallelParam)
 ATB_CREATED_FROM(infer::LinearParam)
 ATB_CREATED_FROM(infer::PagedAttentionParam)
 ATB_CREATED_FROM(infer::ReshapeAndCacheParam)

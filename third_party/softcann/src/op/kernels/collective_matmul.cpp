@@ -9,6 +9,8 @@
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
+#include "boost/boost_params.h"
+
 using namespace softcann::op;
 
 namespace {
@@ -109,6 +111,45 @@ auto product_of(const at::Tensor& x1, const Factors& factors) {
 
 void matmul_sum(const at::Tensor& x1, const Factors& factors, const at::Tensor& addend, const at::Tensor& out) {
   sum_over_ranks(addend, out, product_of(x1, factors));
+}
+
+// --- all_gather, the product and the sum, those that have a group; what is added is added once, to the result
+
+Plan linear_plan(const char* gather_group, const char* sum_group, bool scattered, const at::Tensor& x, const at::Tensor& weight,
+                 const at::Tensor& out) {
+  const bool gathers = *gather_group != 0, sums = *sum_group != 0;
+  Plan plan = plan_of(gathers ? gather_group : sum_group);
+  if (gathers && sums) plan.second = communicator_called(sum_group);
+  const Communicator& adding = plan.second ? *plan.second : plan;
+  const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1) * (gathers ? plan.ranks : 1);
+  const int64_t wanted = out.numel() / std::max<int64_t>(out.size(-1), 1) * (scattered ? adding.ranks : 1);
+  if (weight.dim() != 2 || weight.size(0) != x.size(-1) || weight.size(1) != out.size(-1) || rows != wanted) {
+    invalid("%ld rows of %ld and a weight of %ld by %ld do not make the result, %ld of %ld over the ranks",
+            static_cast<long>(rows), static_cast<long>(x.size(-1)), static_cast<long>(weight.size(0)),
+            static_cast<long>(weight.size(-1)), static_cast<long>(wanted), static_cast<long>(out.size(-1)));
+  }
+  if (gathers) plan.exchanges.push_back(gather_bytes(bytes_of(x)));
+  if (sums) {
+    plan.exchanges.push_back(sum_of(scattered ? HCCL_CMD_REDUCE_SCATTER : HCCL_CMD_ALLREDUCE, out.scalar_type(), out.numel()));
+    plan.exchanges.back().among = plan.second ? 1 : 0;
+  }
+  return plan;
+}
+
+void linear_over_ranks(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& residual, bool gathers, bool sums,
+                       const at::Tensor& out, const at::Tensor& gathered_out) {
+  const Stage& now = stage();
+  const auto plus_residual = [&](const at::Tensor& value) {
+    put(out, given(residual) ? widened(value) + widened(residual) : value);
+  };
+  if (now.number == (gathers ? 2 : 1)) return plus_residual(now.received(now.number - 1, out.sizes(), out.scalar_type()));
+  if (gathers && now.number == 0) return put(now.sent(x.sizes(), x.scalar_type()), x);
+  const at::Tensor rows = gathers ? of_all_ranks(0, x) : x;
+  if (given(gathered_out)) put(gathered_out, rows);
+  const at::Tensor factor = rows.flatten(0, -2);
+  at::Tensor product = sums ? now.sent({factor.size(0), out.size(-1)}, out.scalar_type()) : out.view({-1, out.size(-1)});
+  matmul_into(product, factor, in_base_format(weight));
+  if (!sums && given(residual)) plus_residual(out);
 }
 
 // `value` of the ranks is summed; the sum, plus `residual`, goes to `sum`, which may be `residual` itself, and its RMS
@@ -241,6 +282,12 @@ OP_COLLECTIVE(aclnnMatmulReduceScatter, scatter_plan(group, reduceOp, x1, output
 }
 OP_COLLECTIVE(aclnnMatmulReduceScatterV2, (require_absent(quantScale, "quantScale"), scatter_plan(group, reduceOp, x1, output))) {
   matmul_scatter(x1, GATHER_FACTORS, output);
+}
+
+// Of Ascend's transformer library.
+OP_COLLECTIVE(atbLinearParallel, linear_plan(gatherGroup, sumGroup, scattered, x, transposed_if(weight, transposeWeight), out)) {
+  linear_over_ranks(x, transposed_if(weight, transposeWeight), residualOptional, *gatherGroup != 0, *sumGroup != 0, out,
+                    gatheredOptional);
 }
 
 OP_COLLECTIVE(aclnnMatmulAllReduce, sum_plan(group, reduceOp, output)) { matmul_sum(x1, {x2, bias, {}, {}}, {}, output); }
