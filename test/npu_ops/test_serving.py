@@ -50,11 +50,15 @@ def test_packed_attention_over_pages_is_torchs(device):
         block_table=table.to(device), block_size=4, scale=0.4)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
     out = torch.empty_like(query).to(device)
-    torch_npu._npu_paged_attention_splitfuse(
-        query=query.to(device), key_cache=key_cache.to(device), value_cache=value_cache.to(device), block_table=table.to(device),
+    arguments = dict(
+        key_cache=key_cache.to(device), value_cache=value_cache.to(device), block_table=table.to(device),
         context_lens=torch.tensor(contexts, dtype=torch.int32), mask=CAUSAL.to(device).float(), num_kv_heads=2, num_heads=4,
-        seq_len=torch.tensor(lengths, dtype=torch.int32), scale_value=0.4, out=out)
+        seq_len=torch.tensor(lengths, dtype=torch.int32), scale_value=0.4)
+    torch_npu._npu_paged_attention_splitfuse(query=query.to(device), out=out, **arguments)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+    flat = torch.empty(9, 32, device=device)
+    torch_npu._npu_flash_attention_qlens(query=query.flatten(1).to(device), out=flat, **arguments)
+    torch.testing.assert_close(flat.cpu(), expected.flatten(1), rtol=1e-4, atol=1e-5)
 
 
 @DEVICES
@@ -71,6 +75,9 @@ def test_one_token_over_pages_is_torchs(device):
     k, v = (t.transpose(0, 1).repeat_interleave(2, 0) for t in (keys, values))
     expected = F.scaled_dot_product_attention(query.transpose(0, 1), k, v, scale=0.3).transpose(0, 1)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-4, atol=1e-5)
+    flat = torch.empty(1, 24, device=device)
+    torch_npu._npu_paged_attention(out=flat, **{**arguments, "query": query.flatten(1).to(device)})
+    torch.testing.assert_close(flat.cpu(), expected.flatten(1), rtol=1e-4, atol=1e-5)
 
 
 @DEVICES

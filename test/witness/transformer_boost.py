@@ -70,6 +70,9 @@ def paged_attention(dtype):
     workspace = torch_npu._npu_paged_attention_get_workspace(q, k, v, kv_heads, heads, scale, t, contexts, out)
     torch_npu._npu_paged_attention(q, k, v, kv_heads, heads, scale, t, contexts, out.zero_(), workspace=workspace)
     same(out, expected)
+    flat = torch.zeros_like(out.flatten(1))
+    torch_npu._npu_paged_attention(q.flatten(1), k, v, kv_heads, heads, scale, t, contexts, flat)
+    same(flat, expected.flatten(1))
     torch_npu.atb._npu_paged_attention_v2(q, k, t, lengths, value_cache=v, num_kv_heads=kv_heads, num_heads=heads,
                                           scale_value=scale, out=out.zero_())
     same(out, expected)
@@ -120,6 +123,9 @@ def new_tokens_over_pages(dtype, size=32):
         out.zero_()
         compute()
         same(out, expected)
+    flat = torch.zeros_like(out.flatten(1))
+    torch_npu._npu_flash_attention_qlens(q.flatten(1), k, v, t, square, number, context, kv_heads, heads, scale, flat)
+    same(flat, expected.flatten(1))
     made = torch_npu.atb.npu_self_attention_prefix_encoder(q, k, v, t, lengths, contexts, heads, scale, kv_heads)
     same(made, expected)
 

@@ -90,10 +90,13 @@ def attend_paged(
     causal: bool = True,
     sums: Optional[Tensor] = None,
 ) -> None:
-    """Sequences of new tokens, packed, each over its pages; causal to the last key. ``alibi`` [heads, 1, keys], also for each
-    sequence, is added to the scores; ``sums`` [heads, tokens] takes their logsumexp."""
+    """Sequences of new tokens, packed [tokens, heads, size] or [tokens, heads * size], each over its pages; causal to the last
+    key. ``alibi`` [heads, 1, keys], also for each sequence, is added to the scores; ``sums`` [heads, tokens] takes their
+    logsumexp."""
     if query.device.type == "meta":
         return
+    if query.dim() == 2:
+        query = query.unflatten(1, (-1, key_cache.flatten(2).shape[2] // kv_heads))
     if mask is not None and (mask.dim() != 2 or mask.shape[0] != query.shape[0] or mask.shape[1] < max(contexts)):
         mask = None  # without a row for each token
     plain = mask is None and alibi is None and sums is None and causal
@@ -129,8 +132,8 @@ def _npu_paged_attention(
 ) -> None:
     """Attention of one new token of each sequence over its cache in pages, into ``out`` [tokens, heads, size].
 
-    ``query`` [tokens, heads, size], caches [pages, rows, kv heads, size], ``block_table`` int32 [tokens, pages],
-    ``context_lens`` int32 [tokens]. ``workspace`` is not needed.
+    ``query`` [tokens, heads, size] or [tokens, heads * size], caches [pages, rows, kv heads, size], ``block_table`` int32
+    [tokens, pages], ``context_lens`` int32 [tokens]. ``workspace`` is not needed.
     """
     contexts = numbers(context_lens)
     attend_paged(query, key_cache, value_cache, block_table, [1] * len(contexts), contexts, num_kv_heads, scale_value, out)
@@ -396,8 +399,7 @@ def npu_self_attention_prefix_encoder_out(
     if mask_type not in (None, "mask_type_causal_mask", "mask_type_norm_compress"):
         raise NotImplementedError(f"npu_self_attention_prefix_encoder: mask_type {mask_type!r} is not supported, only causal")
     lengths, contexts = list(seqlen), list(kv_seqlen)
-    heads_apart = query.view(query.shape[0], q_headnum, -1)
-    attend_paged(heads_apart, key, value, block_tables, lengths, contexts, kv_headnum, qk_scale, output)
+    attend_paged(query, key, value, block_tables, lengths, contexts, kv_headnum, qk_scale, output)
     return output
 
 
