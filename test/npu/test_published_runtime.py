@@ -57,6 +57,20 @@ def test_modules_by_the_name_of_torch_npu_are_the_same_ones(python):
     assert done.returncode == 0, done.stderr
 
 
+def test_values_are_put_into_torch_by_their_names(python):
+    done = python("import types, torch, torch_npu\n"
+                  "before = torch.profiler.profile\n"
+                  "module = types.ModuleType('more')\n"
+                  "module.__all__, module.here, module.there = ['here'], 1, 2\n"
+                  "torch_npu._apply_patches([['profiler.profile', torch_npu.profiler.profile], ['a_name', 3], ['profiler', module],\n"
+                  "                          ['a_module', module]])\n"
+                  "assert torch.profiler.profile is torch_npu.profiler.profile is not before\n"
+                  "assert torch.a_name == 3 and torch.a_module is module\n"
+                  "assert torch.profiler.here == 1 and not hasattr(torch.profiler, 'there') and torch.profiler is not module\n"
+                  "assert torch_npu._apply_all_patches() is None")
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_name_of_the_chip_leaves_the_device_unopened(python):
     done = python("import os, torch, torch_npu\n"
                   "assert torch.npu.get_device_name(0) == torch.npu.get_device_name() and torch.npu.is_bf16_supported()\n"

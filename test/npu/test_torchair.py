@@ -38,6 +38,14 @@ def test_modes(mode, replays, monkeypatch):
     torch.testing.assert_close(model[2].bias.grad.cpu(), torch.full((2,), 3.0))
 
 
+def test_modules_that_teach_collectives_are_there_and_leave_them_as_they_are():
+    before = torch.distributed.all_reduce, torch.distributed.all_gather, torch.distributed.all_gather_into_tensor
+    import torchair.ge_concrete_graph.ge_converter.experimental.hcom_allgather
+    import torchair.ge_concrete_graph.ge_converter.experimental.patch_for_hcom_allreduce  # noqa: F401
+
+    assert before == (torch.distributed.all_reduce, torch.distributed.all_gather, torch.distributed.all_gather_into_tensor)
+
+
 def test_run_eagerly_captures_nothing(monkeypatch):
     import torchair
 

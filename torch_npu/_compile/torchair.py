@@ -134,6 +134,11 @@ MODULES: Dict[str, Dict[str, Any]] = {
                          "get_invalid_desc"),
     },
     "torchair.ge_concrete_graph.ge_apis": {},
+    # Programs import these two for what TorchAir's do to torch.distributed; see patch_for_hcom.
+    "torchair.ge_concrete_graph.ge_converter": {},
+    "torchair.ge_concrete_graph.ge_converter.experimental": {},
+    "torchair.ge_concrete_graph.ge_converter.experimental.hcom_allgather": {},
+    "torchair.ge_concrete_graph.ge_converter.experimental.patch_for_hcom_allreduce": {},
     "torchair.npu_fx_compiler": _names(get_compiler, get_npu_backend),
 }
 

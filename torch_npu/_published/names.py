@@ -15,6 +15,7 @@ TORCH_NPU: Dict[str, str] = {
     "ParallelStore": "torch_npu.distributed",
     "run_check": "torch_npu._health", "matmul_checksum": "torch_npu.asd", "set_op_timeout_ms": "torch_npu.npu.limits",
     **dict.fromkeys(("native_device", "new_device", "npu_device"), "torch_npu.npu._device_names"),
+    **dict.fromkeys(("_apply_all_patches", "_apply_patches"), "torch_npu._published.patches"),
 }
 # Names that stand for one of another name: torch_npu.<name> -> (module, its name there).
 OTHER_NAMES = {
