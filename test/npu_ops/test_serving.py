@@ -170,6 +170,36 @@ def test_cache_there_and_back(device):
 
 
 @DEVICES
+@pytest.mark.parametrize("slots", [[5, -1, 2, -1], [-1, 0, -1, 3], [-1, -1, -1, -1], []])
+def test_negative_slots_write_nothing(device, slots):
+    torch.manual_seed(8)
+    before, key, value = torch.randn(2, 4, 2, 8), torch.randn(len(slots), 2, 8), torch.randn(len(slots), 2, 8)
+    caches = [before.clone().to(device), before.clone().to(device)]
+    torch_npu._npu_reshape_and_cache(key.to(device), value.to(device), *caches, torch.tensor(slots, dtype=torch.int32, device=device))
+    for cache, rows in zip(caches, (key, value)):
+        expected = before.clone()
+        for slot, row in zip(slots, rows):
+            if slot >= 0:
+                expected[slot // 4, slot % 4] = row
+        assert torch.equal(cache.cpu(), expected)
+
+
+def test_a_graph_writes_at_the_slots_of_its_replay():
+    key, value = torch.randn(3, 2, 8, device="npu"), torch.randn(3, 2, 8, device="npu")
+    key_cache, value_cache = torch.zeros(2, 4, 2, 8, device="npu"), torch.zeros(2, 4, 2, 8, device="npu")
+    slots, graph = torch.tensor([0, 1, 2], dtype=torch.int32, device="npu"), torch.npu.NPUGraph()
+    with torch.npu.graph(graph):
+        torch_npu._npu_reshape_and_cache(key, value, key_cache, value_cache, slots)
+    slots.copy_(torch.tensor([-1, 7, 4]))
+    key_cache.zero_(), value_cache.zero_()
+    graph.replay()
+    for cache, rows in ((key_cache, key), (value_cache, value)):
+        expected = torch.zeros(8, 2, 8)
+        expected[7], expected[4] = rows[1].cpu(), rows[2].cpu()
+        assert torch.equal(cache.view(8, 2, 8).cpu(), expected)
+
+
+@DEVICES
 @pytest.mark.parametrize("kind,step", [(24, 2 ** -3), (23, 2 ** -2), (296, 2 ** -1)])
 @pytest.mark.parametrize("alg", [0, 1])
 def test_mx_quantization_comes_near(device, kind, step, alg):

@@ -4,6 +4,8 @@ A cache in pages is [pages, rows, heads, size], or ("NZ") [pages, heads * size /
 s % rows of page s // rows.
 """
 
+from typing import Callable
+
 import torch
 from torch import Tensor
 
@@ -30,24 +32,35 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
     return x * wide(cos) + half_turned(x) * wide(sin)
 
 
+def _write(cache: Tensor, at: Callable[[Tensor], tuple], slots: Tensor, rows: Tensor) -> None:
+    """cache[at(slots)] = rows but where a slot is negative. Such a row is put where the first other one is, and is that one, or
+    what is there already where all are negative: taking it out would make the host wait, which a graph cannot have."""
+    if not slots.numel():
+        return
+    kept = slots >= 0
+    first = kept.int().argmax().view(1)
+    slot = slots.index_select(0, first).clamp(min=0)
+    row = torch.where(kept.any(), rows.index_select(0, first), cache[at(slot)])
+    cache[at(torch.where(kept, slots, slot))] = torch.where(kept.view(-1, *[1] * (rows.dim() - 1)), rows, row)
+
+
 def write_slots(cache: Tensor, slots: Tensor, rows: Tensor, nz: bool) -> None:
     """Writes rows [tokens, heads, size] into a cache in pages; negative slots are left out."""
     slots = slots.reshape(-1).long()
     if cache.device.type == "meta":
         return
-    kept = slots >= 0
-    slots, rows = slots[kept], rows.reshape(slots.numel(), *rows.shape[-2:])[kept].to(cache.dtype)
+    rows = rows.reshape(slots.numel(), *rows.shape[-2:]).to(cache.dtype)
     if not nz:
-        cache.view(-1, *cache.shape[2:])[slots] = rows.view(-1, *cache.shape[2:])
+        _write(cache.view(-1, *cache.shape[2:]), lambda s: (s,), slots, rows.view(-1, *cache.shape[2:]))
         return
     lanes = 32 if cache.element_size() == 1 else 16
     length = (
         cache.shape[2]
-        if cache.shape[-1] == lanes and cache.dim() == 4 and cache.shape[1] * lanes == rows[0].numel()
+        if cache.shape[-1] == lanes and cache.dim() == 4 and cache.shape[1] * lanes == rows.shape[1:].numel()
         else cache.shape[1]
     )
     tiles = cache.view(cache.shape[0], -1, length, lanes)
-    tiles[slots // length, :, slots % length] = rows.reshape(len(rows), -1, lanes)
+    _write(tiles, lambda s: (s // length, slice(None), s % length), slots, rows.reshape(len(rows), tiles.shape[1], lanes))
 
 
 def write_cache(cache: Tensor, index: Tensor, rows: Tensor, mode: str) -> None:
@@ -58,10 +71,9 @@ def write_cache(cache: Tensor, index: Tensor, rows: Tensor, mode: str) -> None:
         return
     batch, length, size = rows.shape
     if mode in ("Norm", ""):
-        places = index.reshape(batch, length).long().clamp(min=0)
-        kept = index.reshape(batch, length) >= 0
-        which = torch.arange(batch, device=cache.device).unsqueeze(1).expand(batch, length)
-        cache[which[kept], 0, places[kept]] = rows[kept].to(cache.dtype)
+        places, per = index.reshape(batch, length).long(), cache.shape[2]
+        slots = torch.where(places < 0, -1, places + torch.arange(batch, device=cache.device).unsqueeze(1) * per)
+        _write(cache, lambda s: (s // per, 0, s % per), slots.view(-1), rows.reshape(-1, size).to(cache.dtype))
         return
     if mode not in ("PA", "PA_BNSD", "PA_BSND", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_BSND", "PA_BLK_NZ"):
         raise ValueError(f"cache_mode {mode!r} is not one of Norm, PA, PA_BNSD, PA_NZ, PA_BLK_BNSD, PA_BLK_NZ")
