@@ -33,15 +33,16 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
 
 
 def _write(cache: Tensor, at: Callable[[Tensor], tuple], slots: Tensor, rows: Tensor) -> None:
-    """cache[at(slots)] = rows but where a slot is negative. Such a row is put where the first other one is, and is that one, or
-    what is there already where all are negative: taking it out would make the host wait, which a graph cannot have."""
+    """cache[at(slots)] = rows but where a slot is negative. Such a row is put at the largest slot and is the one that belongs
+    there, or what is there already where all are negative: taking it out would make the host wait, which a graph cannot have."""
     if not slots.numel():
         return
-    kept = slots >= 0
-    first = kept.int().argmax().view(1)
-    slot = slots.index_select(0, first).clamp(min=0)
-    row = torch.where(kept.any(), rows.index_select(0, first), cache[at(slot)])
-    cache[at(torch.where(kept, slots, slot))] = torch.where(kept.view(-1, *[1] * (rows.dim() - 1)), rows, row)
+    last = slots.argmax().view(1)
+    largest = slots.index_select(0, last)
+    slot, kept = largest.clamp(min=0), slots >= 0
+    shape = (-1, *[1] * (rows.dim() - 1))
+    row = torch.where((largest >= 0).view(shape), rows.index_select(0, last), cache[at(slot)])
+    cache[at(torch.where(kept, slots, slot))] = torch.where(kept.view(shape), rows, row)
 
 
 def write_slots(cache: Tensor, slots: Tensor, rows: Tensor, nz: bool) -> None:
