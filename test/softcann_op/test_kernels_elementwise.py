@@ -312,6 +312,25 @@ def test_fused_adamw_is_torchs(call):
         torch.testing.assert_close(x, p.detach(), rtol=1e-6, atol=1e-7)
 
 
+@pytest.mark.parametrize("operator", ["aclnnFusedAdamw", "aclnnFusedSgd"])
+@pytest.mark.parametrize("other", [lambda x: torch.stack([x, -x], -1)[..., 0], lambda x: x.t().contiguous().t()], ids=["gaps", "transposed"])
+@pytest.mark.parametrize("which", range(3))   # of parameter, gradient and average
+def test_fused_steps_of_tensors_that_lie_otherwise(call, operator, other, which):
+    tensors = [sample(40, torch.float32, seed=i).view(5, 8) for i in range(3)]
+    relaid = [other(x.clone()) if i == which else x.clone() for i, x in enumerate(tensors)]
+
+    def step(p, g, m):
+        square = torch.ones(5, 8)
+        if operator == "aclnnFusedAdamw":
+            call(operator, [p], [g], [m], [square], [], [torch.tensor(2.0)], None, None, 0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
+        else:
+            call(operator, [p], [g], [m], None, 0.1, 0.9, 0.01, 0.0, False, False, False)
+    step(*tensors)
+    step(*relaid)
+    for found, expected in zip(relaid, tensors):
+        assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("decay_into", ["gradient", "step"])
 def test_adam_with_an_average_of_parameters(call, decay_into):
     kind = {"gradient": torch.optim.Adam, "step": torch.optim.AdamW}[decay_into]

@@ -1,5 +1,8 @@
 // Optimizer steps in one operator.
 #include <cmath>
+#include <initializer_list>
+#include <optional>
+#include <vector>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -31,6 +34,47 @@ double per_element(at::TensorList params) {
   return total;
 }
 
+// ATen's fused steps go through memory from each tensor's first element on. Where a parameter and what belongs to it do not lie
+// alike, they work on copies, which are stored in the end.
+class InOneOrder {
+ public:
+  InOneOrder(std::initializer_list<at::TensorList> lists, std::optional<at::ScalarType> type = std::nullopt) : given_(lists) {
+    for (const at::TensorList list : lists) {
+      values_.emplace_back(list.begin(), list.end());
+      if (!type) continue;
+      for (at::Tensor& value : values_.back()) value = value.to(*type);
+    }
+    for (size_t i = 0; i < given_[0].size(); ++i) {
+      if (lie_alike(i)) continue;
+      for (auto& list : values_) {
+        if (i < list.size()) list[i] = list[i].contiguous();
+      }
+    }
+  }
+  at::TensorList operator[](size_t list) const { return values_[list]; }
+  void store() const {
+    for (size_t list = 0; list < given_.size(); ++list) {
+      for (size_t i = 0; i < given_[list].size(); ++i) {
+        if (!given_[list][i].is_same(values_[list][i])) writable(given_[list][i]).copy_(values_[list][i]);
+      }
+    }
+  }
+
+ private:
+  bool lie_alike(size_t i) const {
+    bool contiguous = true, same = true;
+    for (const auto& list : values_) {
+      if (i >= list.size()) continue;
+      contiguous &= list[i].is_contiguous();
+      same &= list[i].is_non_overlapping_and_dense() && list[i].strides().equals(values_[0][i].strides());
+    }
+    return contiguous || same;
+  }
+
+  std::vector<at::TensorList> given_;
+  std::vector<std::vector<at::Tensor>> values_;
+};
+
 }  // namespace
 
 OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
@@ -42,8 +86,10 @@ OP_COST(aclnnApplyAdamWV2, per_element(varRef)) {
     maxima.push_back(maxGradNormOptionalRef);
   }
   const at::Tensor gradient = like(grad, varRef), count = step_count(step) + 1;  // the operator counts from 0, torch from 1
-  at::cpu::_fused_adamw_(varRef, gradient, mRef, vRef, maxima, count, lr, beta1, beta2, weightDecay, eps, amsgrad, maximize,
-                         std::nullopt, std::nullopt);
+  const InOneOrder lists({varRef, gradient, mRef, vRef, maxima});
+  at::cpu::_fused_adamw_(lists[0], lists[1], lists[2], lists[3], lists[4], count, lr, beta1, beta2, weightDecay, eps, amsgrad,
+                         maximize, std::nullopt, std::nullopt);
+  lists.store();
 }
 
 // Beside Adam's step sRef, a moving average of the parameters. Their decay goes into the gradient in mode 0, beside it in mode 1.
@@ -64,41 +110,23 @@ OP_COST(aclnnApplyFusedEmaAdam, per_element(varRef)) {
   put(vRef, v);
 }
 
-#define FUSED_ADAM(NAME, FUNCTION, GRADS)                                                                                     \
-  OP_COST(NAME, per_element(paramsRef)) {                                                                                     \
-    at::cpu::FUNCTION(paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef, step_counts(stateSteps), lr, beta1, beta2, \
-                      weightDecay, eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional));                \
+#define FUSED_ADAM(NAME, FUNCTION, GRADS)                                                                                       \
+  OP_COST(NAME, per_element(paramsRef)) {                                                                                       \
+    const InOneOrder lists({paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef});                                      \
+    at::cpu::FUNCTION(lists[0], lists[1], lists[2], lists[3], lists[4], step_counts(stateSteps), lr, beta1, beta2, weightDecay, \
+                      eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional));                               \
+    lists.store();                                                                                                              \
   }
 FUSED_ADAM(aclnnFusedAdam, _fused_adam_, gradsRef)
 FUSED_ADAM(aclnnFusedAdamw, _fused_adamw_, grads)
 
-namespace {
-// ATen's fused step of SGD takes the wrong numbers in half precision (torch 2.13): there it is made in float32.
-struct InFloat {
-  explicit InFloat(at::TensorList tensors) : given(tensors) {
-    for (const at::Tensor& tensor : tensors) values.push_back(tensor.to(at::kFloat));
-  }
-  void store() const {
-    for (size_t i = 0; i < given.size(); ++i) writable(given[i]).copy_(values[i]);
-  }
-  at::TensorList given;
-  std::vector<at::Tensor> values;  // the tensors themselves where they are float32
-};
-}  // namespace
-
 OP_COST(aclnnFusedSgd, per_element(paramsRef)) {
+  // ATen's step takes the wrong numbers in half precision (torch 2.13): there it is made in float32.
   const bool half = !paramsRef.empty() && at::isReducedFloatingType(paramsRef[0].scalar_type());
-  if (!half) {
-    at::cpu::_fused_sgd_(paramsRef, gradsRef, momentumBufferListOptionalRef, weightDecay, momentum, lr, dampening, nesterov,
-                         maximize, isFirstStep, maybe(gradScaleOptional), std::nullopt);
-    return;
-  }
-  const InFloat params(paramsRef), grads(gradsRef), buffers(momentumBufferListOptionalRef);
-  at::cpu::_fused_sgd_(params.values, grads.values, buffers.values, weightDecay, momentum, lr, dampening, nesterov, maximize,
-                       isFirstStep, maybe(gradScaleOptional), std::nullopt);
-  params.store();
-  buffers.store();
-  if (given(gradScaleOptional)) grads.store();
+  const InOneOrder lists({paramsRef, gradsRef, momentumBufferListOptionalRef}, half ? std::optional(at::kFloat) : std::nullopt);
+  at::cpu::_fused_sgd_(lists[0], lists[1], lists[2], weightDecay, momentum, lr, dampening, nesterov, maximize, isFirstStep,
+                       maybe(gradScaleOptional), std::nullopt);
+  lists.store();
 }
 
 // The powers are those of the step before: this step's are theirs times beta.
