@@ -209,6 +209,36 @@ def test_order(call):
     assert torch.equal(places, torch.searchsorted(torch.arange(5.0), x))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_where_torch_has_no_kernel_for_them(call, dtype):
+    a = torch.randn(4, 4).to(dtype)
+    a = a @ a.t() + 4 * torch.eye(4, dtype=dtype)
+    wide, out, r = a.float(), torch.empty(4, 4, dtype=dtype), torch.empty(4, 4, dtype=dtype)
+    call("aclnnInverse", a, out)
+    close(out, wide.inverse(), HALVES[dtype])
+    call("aclnnLinalgCholesky", a, False, out)
+    close(out, torch.linalg.cholesky(wide), 4 * HALVES[dtype])
+    call("aclnnLinalgQr", a, 0, out, r)
+    close(out.float() @ r.float(), wide, 8 * HALVES[dtype])
+    x, target = torch.randn(3, 5).to(dtype), torch.tensor([[1, 2, -1, 0, 0], [0, -1, 0, 0, 0], [4, 3, 2, -1, 0]])
+    loss, hit = torch.empty((), dtype=dtype), torch.empty(3, 5, dtype=dtype)
+    call("aclnnMultilabelMarginLoss", x, target, 1, loss, hit)
+    close(loss, F.multilabel_margin_loss(x.float(), target), HALVES[dtype])
+    assert hit.sum() == 6
+
+    scores = torch.randn(6, 2, 5).log_softmax(-1).to(dtype).requires_grad_()
+    targets = torch.tensor([[1, 2, 3], [2, 2, 4]])
+    expected = F.ctc_loss(scores.float(), targets, (6, 6), (3, 3), reduction="none")
+    gradient, = torch.autograd.grad(expected.sum(), scores)
+    for labels in (targets, targets.float()):
+        losses, alpha = torch.empty(2, dtype=dtype), torch.empty(2, 6, 8, dtype=dtype)
+        call("aclnnCtcLoss", scores.detach(), labels, [6, 6], [3, 3], 0, False, losses, alpha)
+        close(losses, expected, 8 * HALVES[dtype])
+        found = torch.empty_like(gradient)
+        call("aclnnCtcLossBackward", torch.ones(2, dtype=dtype), scores.detach(), labels, [6, 6], [3, 3], losses, alpha, 0, False, found)
+        close(found, gradient, 16 * HALVES[dtype])
+
+
 def test_embedding_bag_tells_the_bag_of_each_index(call):
     dense = torch.tensor([1, 4, 0, 3, 2])
     for index in (dense, torch.stack([dense, dense], 1)[:, 0]):   # the second has gaps

@@ -22,6 +22,9 @@ inline at::Tensor widened(const at::Tensor& tensor) {
   return tensor.defined() && tensor.scalar_type() != wide_type(tensor) ? tensor.to(at::kFloat) : tensor;
 }
 
+// float32 in the place of half precision, which many of ATen's kernels for the CPU do not take.
+inline at::Tensor in_single(const at::Tensor& tensor) { return low_precision(tensor) ? tensor.to(at::kFloat) : tensor; }
+
 // Stores a result in `out`: converts the type, broadcasts, and takes another shape of as many elements. No-op where
 // the result lies in out's memory already, or where the client did not ask for this output.
 void put(const at::Tensor& out, const at::Tensor& value);

@@ -10,10 +10,10 @@
 using namespace softcann::op;
 
 // A device does not stop for a matrix without inverse: the result has numbers that are not finite.
-OP(aclnnInverse) { put(out, std::get<0>(at::linalg_inv_ex(self))); }
+OP(aclnnInverse) { put(out, std::get<0>(at::linalg_inv_ex(in_single(self)))); }
 // Nor for one that is not positive definite: from the minor that failed on, the diagonal is NaN.
 OP(aclnnLinalgCholesky) {
-  const auto [factor, info] = at::linalg_cholesky_ex(self, upper);
+  const auto [factor, info] = at::linalg_cholesky_ex(in_single(self), upper);
   put(out, factor);
   const at::Tensor failed = info.reshape({-1}), diagonals = out.diagonal(0, -2, -1);
   for (int64_t i = 0; i < failed.numel(); ++i) {
@@ -33,7 +33,7 @@ OP(aclnnLinalgCross) { at::cpu::linalg_cross_outf(self, other, dim, out); }
 OP(aclnnLinalgQr) {
   constexpr std::string_view modes[] = {"reduced", "complete", "r"};
   TORCH_CHECK(mode >= 0 && mode < 3, "aclnnLinalgQr: mode ", mode, " is not 0, 1 or 2");
-  const auto [q, r] = at::linalg_qr(self, modes[mode]);
+  const auto [q, r] = at::linalg_qr(in_single(self), modes[mode]);
   put(Q, q, mode != 2);
   put(R, r);
 }

@@ -215,8 +215,14 @@ OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
   put(out, averaged(grad, reduction, self.numel()));
 }
 
+namespace {
+// As ATen takes them; CANN's may be floats, too.
+at::Tensor labels(const at::Tensor& targets) { return targets.scalar_type() == at::kInt ? targets : targets.to(at::kLong); }
+}  // namespace
+
 OP(aclnnCtcLoss) {
-  const auto [loss, alpha] = at::_ctc_loss(logProbs, targets, inputLengths, targetlengths, blank, zeroInfinity);
+  const auto [loss, alpha] =
+      at::_ctc_loss(in_single(logProbs), labels(targets), inputLengths, targetlengths, blank, zeroInfinity);
   put(negLogLikelihoodOut, loss);
   // CANN pads the last dimension to a multiple of eight.
   logAlphaOut.zero_();
@@ -225,13 +231,13 @@ OP(aclnnCtcLoss) {
 }
 OP(aclnnCtcLossBackward) {
   const int64_t longest = targetLengths.empty() ? 0 : *std::max_element(targetLengths.begin(), targetLengths.end());
-  const at::Tensor alpha = logAlpha.narrow(-1, 0, 2 * longest + 1).contiguous();
-  put(out, at::_ctc_loss_backward(gradOut, logProbs, targets, inputLengths, targetLengths, negLogLikelihood, alpha, blank,
-                                  zeroInfinity));
+  const at::Tensor alpha = in_single(logAlpha.narrow(-1, 0, 2 * longest + 1)).contiguous();
+  put(out, at::_ctc_loss_backward(in_single(gradOut), in_single(logProbs), labels(targets), inputLengths, targetLengths,
+                                  in_single(negLogLikelihood), alpha, blank, zeroInfinity));
 }
 
 OP(aclnnMultilabelMarginLoss) {
-  const auto [loss, is_target] = at::multilabel_margin_loss_forward(self, target.to(at::kLong), reduction);
+  const auto [loss, is_target] = at::multilabel_margin_loss_forward(in_single(self), target.to(at::kLong), reduction);
   put(out, loss);
   put(isTarget, is_target);
 }
