@@ -31,6 +31,24 @@ def test_sequences_are_read(call, tiled):
         assert torch.equal(found[0], expected[0]) and torch.equal(found[1], expected[1]) and found[0][6].any()
 
 
+@pytest.mark.parametrize("tiled", [False, True])
+def test_keys_and_values_that_share_their_pages(call, tiled):
+    shape = (4, 2, 2, 5, 16) if tiled else (4, 2, 5, 2, 16)   # pages, keys and values, then a page's own
+    shared, apart = torch.zeros(shape).half(), [torch.zeros(shape).half()[:, 0].contiguous() for _ in range(2)]
+    key, value, slots = torch.randn(3, 2, 16).half(), torch.randn(3, 2, 16).half(), torch.tensor([7, -1, 19], dtype=torch.int32)
+    for both in (apart, [shared[:, 0], shared[:, 1]]):
+        call("aclnnScatterPaKvCache", key, both[0], slots, value, both[1], None, None, None, "PA_NZ" if tiled else "Norm",
+             "None", [1, 1], [0, 0])
+    for i in range(2):
+        assert torch.equal(shared[:, i], apart[i]) and apart[i].count_nonzero() == 64
+
+
+def test_elements_of_a_transposed_tensor_are_written(call):
+    target, indices, updates = torch.zeros(3, 4), torch.tensor([[0, 1], [3, 2]]), torch.tensor([5.0, 7.0])
+    call("aclnnScatterNdUpdate", target.t(), indices, updates)
+    assert target.tolist() == [[0, 0, 0, 0], [5, 0, 0, 0], [0, 0, 0, 7]]
+
+
 @pytest.mark.parametrize("quantized", [False, True])
 @pytest.mark.parametrize("mode", ["Norm", "PA", "PA_BNSD", "PA_NZ", "PA_BLK_BNSD", "PA_BLK_NZ"])
 @pytest.mark.parametrize("name", ["aclnnKvRmsNormRopeCache", "aclnnKvRmsNormRopeCacheV2"])

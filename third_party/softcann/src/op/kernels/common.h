@@ -33,6 +33,14 @@ inline void put(const at::Tensor& out, const at::Tensor& value, bool wanted) {
   if (wanted) put(out, value);
 }
 
+// Calls write(target in other sizes): a view of it, or where its strides allow none a copy, which is stored in the end.
+template <class Write>
+void write_in_sizes(const at::Tensor& target, at::IntArrayRef sizes, Write&& write) {
+  at::Tensor seen = target.reshape(sizes);
+  std::forward<Write>(write)(seen);
+  if (!seen.is_alias_of(target)) target.copy_(seen.view(target.sizes()));
+}
+
 // out = compute(), where compute() allocates its own result: see Note [Placement].
 template <class Compute>
 void into(const at::Tensor& out, Compute&& compute, int skip = 0) {

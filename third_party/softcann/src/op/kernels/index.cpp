@@ -127,23 +127,22 @@ at::Tensor flat_rows(const at::Tensor& data, const at::Tensor& indices) {
   }
   return flat.reshape({-1});
 }
-at::Tensor as_rows(const at::Tensor& data, int64_t depth) {
+std::vector<int64_t> sizes_as_rows(const at::Tensor& data, int64_t depth) {
   std::vector<int64_t> sizes{-1};
   for (int64_t i = depth; i < data.dim(); ++i) sizes.push_back(data.size(i));
-  return data.view(sizes);
+  return sizes;
 }
 
-void scatter_nd_into(at::Tensor& target, const at::Tensor& indices, const at::Tensor& updates) {
-  const int64_t depth = indices.size(-1);
-  at::Tensor rows = as_rows(target, depth);
-  std::vector<int64_t> sizes{-1};
-  for (int64_t i = 1; i < rows.dim(); ++i) sizes.push_back(rows.size(i));
-  rows.index_copy_(0, flat_rows(target, indices), updates.reshape(sizes).to(target.scalar_type()));
+void scatter_nd_into(const at::Tensor& target, const at::Tensor& indices, const at::Tensor& updates) {
+  const auto sizes = sizes_as_rows(target, indices.size(-1));
+  write_in_sizes(target, sizes, [&](at::Tensor& rows) {
+    rows.index_copy_(0, flat_rows(target, indices), updates.reshape(sizes).to(target.scalar_type()));
+  });
 }
 
 }  // namespace
 
-OP(aclnnGatherNd) { put(out, as_rows(self.contiguous(), indices.size(-1)).index_select(0, flat_rows(self, indices))); }
+OP(aclnnGatherNd) { put(out, self.reshape(sizes_as_rows(self, indices.size(-1))).index_select(0, flat_rows(self, indices))); }
 // Indices of slices, or rows of indices of elements: which of them, the sizes of the updates say.
 OP(aclnnTfScatterAdd) {
   const auto joined = [](at::IntArrayRef a, at::IntArrayRef b) {
@@ -160,10 +159,9 @@ OP(aclnnTfScatterAdd) {
                  updates.sizes() == at::IntArrayRef(joined(indices.sizes().slice(0, static_cast<size_t>(indices.dim() - 1)),
                                                            sizes.slice(static_cast<size_t>(depth))))),
       "aclnnTfScatterAdd: updates ", updates.sizes(), " for indices ", indices.sizes(), " of ", sizes);
-  at::Tensor target = as_rows(varRef, depth);
-  std::vector<int64_t> each = target.sizes().vec();
-  each[0] = -1;
-  if (updates.numel() != 0) target.index_add_(0, flat_rows(varRef, rows), updates.reshape(each));
+  if (updates.numel() == 0) return;
+  const auto each = sizes_as_rows(varRef, depth);
+  write_in_sizes(varRef, each, [&](at::Tensor& target) { target.index_add_(0, flat_rows(varRef, rows), updates.reshape(each)); });
 }
 OP(aclnnScatterNdUpdate) { scatter_nd_into(varRef, indices, updates); }
 OP(aclnnScatterNd) {

@@ -46,13 +46,18 @@ void softcann::op::write_slots(const at::Tensor& cache, const at::Tensor& slots,
   const at::Tensor slot = all.index_select(0, kept);
   const at::Tensor value = rows.reshape({all.numel(), -1}).index_select(0, kept).to(cache.scalar_type());
   if (!tiled) {
-    at::Tensor flat = cache.view({cache.size(0) * cache.size(1), cache.size(2), -1});
-    flat.index_copy_(0, slot, value.view({slot.numel(), cache.size(2), -1}));
+    const at::Tensor values = value.view({slot.numel(), cache.size(2), -1});
+    if (cache.dim() == 4 && !cache.is_contiguous()) {  // keys and values may share their pages
+      cache.index_put_({slot.floor_divide(cache.size(1)), slot.remainder(cache.size(1))}, values);
+    } else {
+      cache.view({cache.size(0) * cache.size(1), cache.size(2), -1}).index_copy_(0, slot, values);
+    }
     return;
   }
   const int64_t lanes = lanes_of(cache), length = rows_of_page(cache, true, value.size(1));
-  at::Tensor tiles = cache.view({cache.size(0), -1, length, lanes}).transpose(1, 2);
-  tiles.index_put_({slot.floor_divide(length), slot.remainder(length)}, value.view({slot.numel(), -1, lanes}));
+  write_in_sizes(cache, {cache.size(0), -1, length, lanes}, [&](const at::Tensor& tiles) {
+    tiles.transpose(1, 2).index_put_({slot.floor_divide(length), slot.remainder(length)}, value.view({slot.numel(), -1, lanes}));
+  });
 }
 
 namespace {

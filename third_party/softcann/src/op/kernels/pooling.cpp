@@ -69,7 +69,8 @@ OP(aclnnAdaptiveMaxPool2dBackward) {
 }
 OP(aclnnAdaptiveMaxPool3d) {
   PlainResult result(outputOut);
-  with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(plain(self), outputSize, result.value(), index); });
+  with_long(indicesOut,
+            [&](at::Tensor& index) { at::cpu::adaptive_max_pool3d_outf(plain(self), outputSize, result.value(), index); });
   result.finish();
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {

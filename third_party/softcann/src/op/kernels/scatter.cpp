@@ -135,20 +135,25 @@ OP(aclnnScatterList) {
 namespace {
 
 void fill_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& slots) {
-  at::Tensor flat = cache.view({-1, cache.size(-2), cache.size(-1)});
-  const at::Tensor wanted = slots.to(at::kLong).view({-1});
-  const at::Tensor kept = (wanted >= 0).nonzero().view({-1});
-  flat.index_copy_(0, wanted.index_select(0, kept), rows.view({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept));
+  const at::Tensor wanted = slots.to(at::kLong).reshape({-1});
+  const at::Tensor kept = (wanted >= 0).nonzero().view({-1}), slot = wanted.index_select(0, kept);
+  const at::Tensor values = rows.reshape({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept);
+  if (cache.dim() == 4 && !cache.is_contiguous()) {  // keys and values may share their pages
+    cache.index_put_({slot.floor_divide(cache.size(1)), slot.remainder(cache.size(1))}, values);
+  } else {
+    cache.view({-1, cache.size(-2), cache.size(-1)}).index_copy_(0, slot, values);
+  }
 }
 // The layout of the cube unit: [blocks, heads * size / 16, block_size, 16], or 32 for int8; heads may be a dimension of their
 // own.
-void fill_tiled_slots(const at::Tensor& given_cache, const at::Tensor& rows, const at::Tensor& slots) {
-  const at::Tensor cache = given_cache.dim() == 5
-                               ? given_cache.view({given_cache.size(0), -1, given_cache.size(3), given_cache.size(4)})
-                               : given_cache;
+void fill_tiled_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& slots) {
+  if (cache.dim() == 5) {
+    const std::vector<int64_t> sizes{cache.size(0), -1, cache.size(3), cache.size(4)};
+    return write_in_sizes(cache, sizes, [&](const at::Tensor& tiles) { fill_tiled_slots(tiles, rows, slots); });
+  }
   TORCH_CHECK(cache.dim() == 4, "paged cache: ", cache.dim(), " dimensions are not supported in the layout PA_NZ, only 4 and 5");
   const int64_t tiles = cache.size(1), block = cache.size(2), width = cache.size(3);
-  const at::Tensor wanted = slots.to(at::kLong).view({-1});
+  const at::Tensor wanted = slots.to(at::kLong).reshape({-1});
   const at::Tensor kept = (wanted >= 0).nonzero().view({-1}), places = wanted.index_select(0, kept);
   const at::Tensor tiled = rows.reshape({-1, tiles, width}).index_select(0, kept);
   for (int64_t i = 0; i < places.numel(); ++i) {
