@@ -249,6 +249,15 @@ def test_embedding_bag_tells_the_bag_of_each_index(call):
         assert bags.tolist() == [0, 0, 1, 1, 1]
 
 
+@pytest.mark.parametrize("batch", [(), (2,)])
+def test_windows_put_together_into_gaps(call, batch):
+    windows = torch.randn(*batch, 18, 16)
+    dense, apart = torch.empty(*batch, 3, 6, 7), torch.empty(*batch, 3, 6, 7, 2)[..., 1]
+    for out in (dense, apart):
+        call("aclnnIm2colBackward", windows, [6, 7], [2, 3], [1, 1], [1, 1], [2, 2], out)
+        assert torch.equal(out, F.fold(windows, (6, 7), (2, 3), padding=1, stride=2))
+
+
 def test_shapes(call):
     a, b = torch.randn(2, 3), torch.randn(2, 5)
     out = torch.empty(2, 8)

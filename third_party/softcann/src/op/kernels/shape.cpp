@@ -137,10 +137,13 @@ OP(aclnnUnfoldGrad) {
   into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); });
 }
 OP(aclnnIm2col) {
-  if (!out.is_contiguous()) return put(out, at::im2col(self, kernelSize, dilation, padding, stride));   // ATen's ignores strides
+  if (!out.is_contiguous()) return put(out, at::im2col(self, kernelSize, dilation, padding, stride));  // ATen's ignores strides
   at::cpu::im2col_outf(self, kernelSize, dilation, padding, stride, out);
 }
-OP(aclnnIm2colBackward) { at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out); }
+OP(aclnnIm2colBackward) {
+  if (!out.is_contiguous()) return put(out, at::col2im(gradOutput, inputSize, kernelSize, dilation, padding, stride));
+  at::cpu::col2im_outf(gradOutput, inputSize, kernelSize, dilation, padding, stride, out);
+}
 OP(aclnnAffineGrid) { put(out, at::affine_grid_generator(theta, size, alignCorners)); }
 OP(aclnnAsStrided) {
   writable(yOut).copy_(at::as_strided(
