@@ -1,7 +1,7 @@
 # Points a shell to CANN: the real one where it is installed, else the software one of this tree or of an installed
 # torch_npu. torch_npu needs this only for the real CANN and finds the software one by itself; other clients of CANN
 # need it for both, and `import acl` from this tree. The rule is that of torch_npu itself (torch_npu/_cann.py).
-#   . ./env.sh            bash or zsh; may be sourced again; fine under set -eu
+#   . ./env.sh            bash, zsh, or another shell in this folder; may be sourced again; fine under set -eu
 #   TORCH_NPU_RUNTIME=softcann . ./env.sh      the software one even where there is a real one
 
 _torch_npu_env() {
@@ -58,7 +58,14 @@ _npu_add() {
 
 if [ -n "${BASH_VERSION:-}" ]; then
   _npu_this=${BASH_SOURCE[0]}
+elif [ -n "${ZSH_VERSION:-}" ]; then
+  eval '_npu_this=${(%):-%x}'  # other shells cannot read this
 else
-  _npu_this=${(%):-%x}
+  _npu_this=./env.sh  # they do not say which file they source
 fi
-_torch_npu_env "$(CDPATH= cd "$(dirname "$_npu_this")" && pwd)"
+if [ -e "$_npu_this" ]; then
+  _torch_npu_env "$(CDPATH= cd "$(dirname "$_npu_this")" && pwd)"
+else
+  echo "env.sh: this shell does not tell where env.sh is: source it as . ./env.sh in its folder, or from bash or zsh" >&2
+  false
+fi

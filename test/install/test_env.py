@@ -17,7 +17,7 @@ LIBRARIES = ROOT / "torch_npu" / "softcann" / "lib"
 
 def run(shell, script, **environment):
     """Sources nothing but what the script does; HOME is unset, as in some containers."""
-    options = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}[shell]
+    options = {"bash": ["--norc", "--noprofile"], "zsh": ["-f"]}.get(shell, [])
     return subprocess.run([shutil.which(shell), *options, "-c", script], env={"PATH": os.environ["PATH"], **environment},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, cwd="/")
 
@@ -39,6 +39,16 @@ def test_acl_can_be_imported(shell):
                TORCH_NPU_RUNTIME="softcann", PYTHONPATH="/some where")
     assert done.returncode == 0 and done.stderr == "", done.stderr
     assert done.stdout.splitlines()[1:] == [f"{ROOT}/third_party/softcann/python:/some where", "0"]
+
+
+@pytest.mark.skipif(not shutil.which("dash"), reason="dash is not here")
+def test_a_shell_that_does_not_name_the_sourced_file():
+    """dash is /bin/sh of many containers."""
+    there = run("dash", f'cd {ROOT}; set -eu; . ./env.sh; . ./env.sh; echo "$LD_LIBRARY_PATH $PYTHONPATH"', TORCH_NPU_RUNTIME="softcann")
+    assert there.returncode == 0 and there.stderr == "", there.stderr
+    assert there.stdout.splitlines()[-1] == f"{LIBRARIES} {ROOT}/third_party/softcann/python"
+    elsewhere = run("dash", f". {ROOT}/env.sh", TORCH_NPU_RUNTIME="softcann")
+    assert elsewhere.returncode == 1 and "in its folder, or from bash or zsh" in elsewhere.stderr
 
 
 @pytest.fixture
