@@ -168,3 +168,21 @@ def test_convolution_of_few_pixels(call, image, weights, stride, pad, dilation, 
     call("aclnnConvolutionBackward", grad, x, w, [weights[0]] if with_bias else None, *window, [True, True, with_bias], 0, *results)
     for got, leaf in zip(results, leaves):
         close(got, leaf.grad, 1e-4)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_convolution_of_time_batch_and_channels(call, turned):
+    """[time, batch, channels] and [kernel, in, out], as they are or with the first two exchanged in memory."""
+    def placed(tensor):
+        return tensor.transpose(0, 1).contiguous().transpose(0, 1) if turned else tensor.clone()
+
+    x, w, bias, grad = torch.randn(6, 2, 3), torch.randn(3, 3, 4), torch.randn(4), torch.randn(6, 2, 4)
+    leaves = [t.clone().requires_grad_() for t in (x, w, bias)]
+    expected = F.conv1d(leaves[0].permute(1, 2, 0), leaves[1].permute(2, 1, 0), leaves[2], padding=1).permute(2, 0, 1)
+    expected.backward(grad)
+    out, by_all = placed(torch.empty(6, 2, 4)), [torch.empty_like(t) for t in (x, w, bias)]
+    call("aclnnConvTbc", placed(x), placed(w), bias, 1, out, 0)
+    close(out, expected.detach())
+    call("aclnnConvTbcBackward", placed(grad), placed(x), placed(w), bias, 1, 0, *by_all)
+    for found, leaf in zip(by_all, leaves):
+        close(found, leaf.grad)

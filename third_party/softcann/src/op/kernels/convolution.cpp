@@ -161,10 +161,10 @@ OP_COST(aclnnConvDepthwise2d, convolution_cost(weight, out)) {
 }
 OP_COST(aclnnConvTbc, convolution_cost(weight, output)) {
   // ATen's conv_tbc has its weight as [kernel, in, out], as CANN's client passes it.
-  put(output, at::conv_tbc(self, weight, bias, pad));
+  put(output, at::conv_tbc(self.contiguous(), weight.contiguous(), bias, pad));
 }
 OP_COST(aclnnConvTbcBackward, 2 * convolution_cost(weight, self)) {
-  const auto [dx, dw, db] = at::conv_tbc_backward(self, input, weight, bias, pad);
+  const auto [dx, dw, db] = at::conv_tbc_backward(self.contiguous(), input.contiguous(), weight.contiguous(), bias, pad);
   put(gradInput, dx);
   put(gradWeight, dw);
   put(gradBias, db);
