@@ -184,6 +184,17 @@ def test_negative_slots_write_nothing(device, slots):
         assert torch.equal(cache.cpu(), expected)
 
 
+def test_a_row_behind_a_cache_is_not_written_to_the_next_one():
+    """A cache in rows, one for each sequence: a row that it does not have is an error, not one of the next sequence's."""
+    kv, gamma, turned = torch.randn(2, 1, 2, 24), torch.ones(16), torch.randn(2, 1, 2, 8)
+    latent_cache, turned_cache = torch.zeros(2, 1, 4, 16), torch.zeros(2, 1, 4, 8)
+    torch_npu.npu_kv_rmsnorm_rope_cache(kv, gamma, turned, turned, torch.tensor([[3, -1], [-1, 0]]), turned_cache, latent_cache)
+    written = [[False, False, False, True], [True, False, False, False]]
+    assert latent_cache.ne(0).all(-1)[:, 0].tolist() == turned_cache.ne(0).all(-1)[:, 0].tolist() == written
+    with pytest.raises(IndexError, match="index 4 is out of bounds"):
+        torch_npu.npu_kv_rmsnorm_rope_cache(kv, gamma, turned, turned, torch.tensor([[4, 1], [0, 1]]), turned_cache, latent_cache)
+
+
 def test_a_graph_writes_at_the_slots_of_its_replay():
     key, value = torch.randn(3, 2, 8, device="npu"), torch.randn(3, 2, 8, device="npu")
     key_cache, value_cache = torch.zeros(2, 4, 2, 8, device="npu"), torch.zeros(2, 4, 2, 8, device="npu")

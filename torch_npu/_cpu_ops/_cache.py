@@ -72,7 +72,7 @@ def write_cache(cache: Tensor, index: Tensor, rows: Tensor, mode: str) -> None:
         return
     batch, length, size = rows.shape
     if mode in ("Norm", ""):
-        places, per = index.reshape(batch, length).long(), cache.shape[2]
+        places, per = index.reshape(batch, length).long(), 1 << 32  # a place behind a cache's end is none of the next one
         slots = torch.where(places < 0, -1, places + torch.arange(batch, device=cache.device).unsqueeze(1) * per)
         _write(cache, lambda s: (s // per, 0, s % per), slots.view(-1), rows.reshape(-1, size).to(cache.dtype))
         return
