@@ -331,6 +331,19 @@ def test_fused_steps_of_tensors_that_lie_otherwise(call, operator, other, which)
         assert torch.equal(found, expected)
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_fused_steps_by_one_gradient_for_all_elements(call, dtype):
+    start, one = sample(20, dtype).view(4, 5), torch.ones(1, 1, dtype=dtype)
+    found, expected = start.clone(), start.clone()
+    for p, gradient in ((found, one.expand(4, 5)), (expected, torch.ones_like(start))):
+        call("aclnnFusedSgd", [p], [gradient], [torch.zeros_like(p)], None, 0.1, 0.9, 0.01, 0.0, False, False, False)
+        call("aclnnApplyAdamWV2", p, torch.zeros_like(p), torch.zeros_like(p), None, gradient, torch.tensor([0.0]),
+             0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
+        call("aclnnFusedAdamw", [p], [gradient], [torch.zeros_like(p)], [torch.zeros_like(p)], [], [torch.tensor(2.0)], None, None,
+             0.01, 0.9, 0.999, 0.1, 1e-8, False, False)
+    assert torch.equal(found, expected)
+
+
 @pytest.mark.parametrize("decay_into", ["gradient", "step"])
 def test_adam_with_an_average_of_parameters(call, decay_into):
     kind = {"gradient": torch.optim.Adam, "step": torch.optim.AdamW}[decay_into]

@@ -52,8 +52,10 @@ class InOneOrder {
     }
   }
   at::TensorList operator[](size_t list) const { return values_[list]; }
-  void store() const {
+  // Gradients, the second list, are results where their scale is taken out of them; else many may share one place.
+  void store(bool scaled = false) const {
     for (size_t list = 0; list < given_.size(); ++list) {
+      if (list == 1 && !scaled) continue;
       for (size_t i = 0; i < given_[list].size(); ++i) {
         if (!given_[list][i].is_same(values_[list][i])) writable(given_[list][i]).copy_(values_[list][i]);
       }
@@ -115,7 +117,7 @@ OP_COST(aclnnApplyFusedEmaAdam, per_element(varRef)) {
     const InOneOrder lists({paramsRef, GRADS, expAvgsRef, expAvgSqsRef, maxExpAvgSqsRef});                                      \
     at::cpu::FUNCTION(lists[0], lists[1], lists[2], lists[3], lists[4], step_counts(stateSteps), lr, beta1, beta2, weightDecay, \
                       eps, amsgrad, maximize, maybe(gradScaleOptional), maybe(foundInfOptional));                               \
-    lists.store();                                                                                                              \
+    lists.store(given(gradScaleOptional));                                                                                      \
   }
 FUSED_ADAM(aclnnFusedAdam, _fused_adam_, gradsRef)
 FUSED_ADAM(aclnnFusedAdamw, _fused_adamw_, grads)
@@ -126,7 +128,7 @@ OP_COST(aclnnFusedSgd, per_element(paramsRef)) {
   const InOneOrder lists({paramsRef, gradsRef, momentumBufferListOptionalRef}, half ? std::optional(at::kFloat) : std::nullopt);
   at::cpu::_fused_sgd_(lists[0], lists[1], lists[2], weightDecay, momentum, lr, dampening, nesterov, maximize, isFirstStep,
                        maybe(gradScaleOptional), std::nullopt);
-  lists.store();
+  lists.store(given(gradScaleOptional));
 }
 
 // The powers are those of the step before: this step's are theirs times beta.
