@@ -41,17 +41,20 @@ int64_t rows_of_page(const at::Tensor& cache, bool tiled, int64_t width) {
 
 }  // namespace
 
+bool softcann::op::write_strided_pages(const at::Tensor& cache, const at::Tensor& slot, const at::Tensor& values) {
+  if (cache.dim() != 4 || cache.is_contiguous()) return false;
+  cache.index_put_({slot.floor_divide(cache.size(1)), slot.remainder(cache.size(1))}, values);
+  return true;
+}
+
 void softcann::op::write_slots(const at::Tensor& cache, const at::Tensor& slots, const at::Tensor& rows, bool tiled) {
   const at::Tensor all = slots.reshape({-1}).to(at::kLong), kept = all.ge(0).nonzero().squeeze(1);
   const at::Tensor slot = all.index_select(0, kept);
   const at::Tensor value = rows.reshape({all.numel(), -1}).index_select(0, kept).to(cache.scalar_type());
   if (!tiled) {
     const at::Tensor values = value.view({slot.numel(), cache.size(2), -1});
-    if (cache.dim() == 4 && !cache.is_contiguous()) {  // keys and values may share their pages
-      cache.index_put_({slot.floor_divide(cache.size(1)), slot.remainder(cache.size(1))}, values);
-    } else {
-      cache.view({cache.size(0) * cache.size(1), cache.size(2), -1}).index_copy_(0, slot, values);
-    }
+    if (write_strided_pages(cache, slot, values)) return;
+    cache.view({cache.size(0) * cache.size(1), cache.size(2), -1}).index_copy_(0, slot, values);
     return;
   }
   const int64_t lanes = lanes_of(cache), length = rows_of_page(cache, true, value.size(1));

@@ -3,6 +3,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/kv_cache.h"
 #include "rt/base/error.h"
 
 using namespace softcann::op;
@@ -138,11 +139,8 @@ void fill_slots(const at::Tensor& cache, const at::Tensor& rows, const at::Tenso
   const at::Tensor wanted = slots.to(at::kLong).reshape({-1});
   const at::Tensor kept = (wanted >= 0).nonzero().view({-1}), slot = wanted.index_select(0, kept);
   const at::Tensor values = rows.reshape({-1, rows.size(-2), rows.size(-1)}).index_select(0, kept);
-  if (cache.dim() == 4 && !cache.is_contiguous()) {  // keys and values may share their pages
-    cache.index_put_({slot.floor_divide(cache.size(1)), slot.remainder(cache.size(1))}, values);
-  } else {
-    cache.view({-1, cache.size(-2), cache.size(-1)}).index_copy_(0, slot, values);
-  }
+  if (write_strided_pages(cache, slot, values)) return;
+  cache.view({-1, cache.size(-2), cache.size(-1)}).index_copy_(0, slot, values);
 }
 // The layout of the cube unit: [blocks, heads * size / 16, block_size, 16], or 32 for int8; heads may be a dimension of their
 // own.
