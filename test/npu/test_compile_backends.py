@@ -6,6 +6,7 @@ import warnings
 
 import pytest
 import torch
+from torch._functorch import config as functorch_config
 
 import torch_npu
 from torch_npu._compile import backends, torchair
@@ -30,8 +31,9 @@ def losses(model, compiled):
     return found
 
 
-@pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex"])
+@pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex", "reduce-overhead"])
 def test_training(backend, monkeypatch):
+    chosen = {"mode": backend} if backend == "reduce-overhead" else {"backend": backend}
     replays = []
     replay = torch.npu.NPUGraph.replay
     monkeypatch.setattr(torch.npu.NPUGraph, "replay", lambda graph: (replays.append(graph), replay(graph))[1])
@@ -39,7 +41,7 @@ def test_training(backend, monkeypatch):
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).npu()
     other = copy.deepcopy(model)
     expected = losses(model, model)
-    assert losses(other, torch.compile(other, backend=backend)) == pytest.approx(expected, rel=1e-5)
+    assert losses(other, torch.compile(other, **chosen)) == pytest.approx(expected, rel=1e-5)
     assert len(replays) == (0 if backend == "npu" else 6)  # forward and backward of the steps after the first
     assert len(set(replays)) == (0 if backend == "npu" else 2)
 
@@ -59,7 +61,7 @@ def test_results_are_not_overwritten():
     assert [result.tolist() for result in results] == [[0, 0], [2, 2], [4, 4]]
 
 
-@pytest.mark.skipif(not hasattr(torch._functorch.config, "force_autograd_cache"), reason="a setting of newer versions of torch")
+@pytest.mark.skipif(not hasattr(functorch_config, "force_autograd_cache"), reason="a setting of newer versions of torch")
 @pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex", "torchair"])
 def test_a_cache_that_is_forced_is_no_error(backend):
     """As vLLM's compiler forces it, around a backend of each part of a model."""
@@ -90,6 +92,19 @@ def test_a_program_may_import_the_published_inductor():
                "print(torch.compile(lambda x: x + 1)(torch.ones(2, device='npu')).tolist())")
     done = subprocess.run([sys.executable, "-W", "error::ImportWarning", "-c", program], capture_output=True, text=True)
     assert done.stdout == "[2.0, 2.0]\n" and done.stderr.count("generates no kernels") == 1, done.stderr
+
+
+def test_settings_of_the_published_inductor():
+    from torch._inductor import config
+
+    assert (config.npu_backend, config.enable_shape_handling) == ("default", False)
+    assert (config.shape_handling_configs, config.shape_handling_dict) == ([], None)
+    with config.patch(npu_backend="dvm"):
+        assert config.npu_backend == "dvm"
+    options = {"npu_backend": "mlir", "enable_shape_handling": True, "triton.cudagraphs": False}
+    assert torch.compile(lambda x: x + 1, options=options)(torch.ones(2, device="npu")).tolist() == [2, 2]
+    with pytest.raises(RuntimeError, match="npu_backend"):
+        torch.compile(lambda x: x + 1, options={"npu_backend": 3})
 
 
 def test_the_refusal_comes_back(monkeypatch):

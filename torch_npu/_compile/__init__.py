@@ -151,6 +151,12 @@ def _take_default(compile_fx: Any) -> None:
     backends.take_default(compile_fx)
 
 
+def _add_settings(config: Any) -> None:
+    from torch_npu._compile import inductor_settings
+
+    inductor_settings.add(config)
+
+
 def _register_tracing(dynamo: Any) -> None:
     import torch
 
@@ -166,6 +172,7 @@ def _register_tracing(dynamo: Any) -> None:
 _TABLES = {
     "torch._dynamo": _register_tracing,
     "torch._dynamo.backends.registry": _register_backends,
+    "torch._inductor.config": _add_settings,
     "torch._inductor.compile_fx": _take_default,
     "torch._dynamo.device_interface": _register_device,
     "torch._functorch._aot_autograd.utils": _register_generators,

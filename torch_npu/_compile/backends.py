@@ -1,8 +1,9 @@
 """Backends of torch.compile for the NPU.
 
 ``npu``: the graphs of PyTorch's autograd, run operator by operator; it is also what the default backend, "inductor", becomes
-while there are no generated kernels. ``npugraphs`` and ``npugraph_ex``: each such graph is captured once and then launched as a
-whole (:mod:`torch_npu.npu.graphs`); one that cannot be captured runs operator by operator.
+while there are no generated kernels (in the mode "reduce-overhead": ``npugraphs``). ``npugraphs`` and ``npugraph_ex``: each such
+graph is captured once and then launched as a whole (:mod:`torch_npu.npu.graphs`); one that cannot be captured runs operator by
+operator.
 """
 
 import contextlib
@@ -182,20 +183,28 @@ def _touches_npu(module: Any, inputs: Sequence[Any]) -> bool:
 def _tell() -> None:
     warnings.warn(
         "torch.compile's default backend generates no kernels for the NPU yet: graphs run operator by operator "
-        '(backend="npu"); backend="npugraphs" launches them as a whole, TORCHDYNAMO_NPU_DEFAULT=error makes this an error',
+        '(backend="npu"); backend="npugraphs" and mode="reduce-overhead" launch them as a whole, TORCHDYNAMO_NPU_DEFAULT=error '
+        "makes this an error",
         RuntimeWarning, stacklevel=2)
 
 
+def _wants_graphs(config_patches: Optional[Dict[str, Any]]) -> bool:
+    """Whether Inductor would capture what it generates, as ``mode="reduce-overhead"`` asks."""
+    from torch._inductor import config
+
+    return bool((config_patches or {}).get("triton.cudagraphs", config.triton.cudagraphs))
+
+
 def take_default(compile_fx: Any) -> None:
-    """For torch._inductor.compile_fx: graphs of the NPU go to the backend ``npu``, with one warning. There is no hook for the
-    choice of a default backend by device."""
+    """For torch._inductor.compile_fx: graphs of the NPU go to the backend ``npu``, or ``npugraphs`` where Inductor is to capture
+    them, with one warning. There is no hook for the choice of a default backend by device."""
     original = compile_fx.compile_fx
 
     @functools.wraps(original)
     def chosen(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
         if _options.published("TORCHDYNAMO_NPU_DEFAULT") != "error" and _touches_npu(model_, example_inputs_):
             _tell()
-            return npu(model_, example_inputs_)
+            return (npugraphs if _wants_graphs(kwargs.get("config_patches")) else npu)(model_, example_inputs_)
         return original(model_, example_inputs_, *args, **kwargs)
 
     compile_fx.compile_fx = chosen
