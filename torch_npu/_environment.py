@@ -29,6 +29,7 @@ _NO_ASD = "no silent-fault detection runs by itself: torch_npu.asd checks what i
 PUBLISHED: Dict[str, Tuple[str, str]] = {
     "ACL_OP_COMPILER_CACHE_DIR": ("accepted", _NO_COMPILER),
     "ACL_OP_COMPILER_CACHE_MODE": ("accepted", _NO_COMPILER),
+    "ASCEND_WORK_PATH": ("served", "folder in which torch_npu.profiler writes, in profiling_data, what has no folder of its own"),
     "COMBINED_ENABLE": ("accepted", "non-contiguous tensors are copied in one step already"),
     "CPU_AFFINITY_CONF": ("served", "which CPU cores this process runs on, by device; set at the first use of a device"),
     "HCCL_EVENT_TIMEOUT": ("accepted", "waits for events have no limit of their own: the timeout of the process group applies"),

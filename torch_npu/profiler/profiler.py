@@ -1,15 +1,16 @@
 """PyTorch's profiler with the arguments and the files of Ascend's."""
 
 import atexit
+import gzip
 import json
 import os
 import shutil
-import socket
+import tempfile
 import threading
 import time
 import warnings
 import weakref
-from typing import Any, Callable, Dict, Iterable, List, Optional, Union
+from typing import IO, Any, Callable, Dict, Iterable, List, Optional, Union
 
 import torch
 from torch.profiler import ProfilerActivity, _KinetoProfile, profile as _torch_profile, supported_activities
@@ -18,6 +19,7 @@ from torch_npu import _C
 from torch_npu.profiler import _trace
 from torch_npu.profiler._garbage import Collections
 from torch_npu.profiler._lenient import goes_on
+from torch_npu.profiler._profiler_path_creator import SUFFIX as _SUFFIX, ProfPathCreator, new_path
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
     ExportType,
@@ -29,7 +31,6 @@ from torch_npu.profiler.experimental_config import (
 
 __all__ = ["ProfilerActivity", "_KinetoProfile", "analyse", "profile", "supported_activities", "tensorboard_trace_handler"]
 
-_SUFFIX = "_ascend_pt"
 _OUTPUT = "ASCEND_PROFILER_OUTPUT"
 _RAW = os.path.join("FRAMEWORK", "trace.json")
 _METADATA = "profiler_metadata.json"
@@ -50,11 +51,46 @@ def _end_running() -> None:
 atexit.register(_end_running)
 
 
+class _Files:
+    """What a profile's ``prof_if`` is: the folder of its last trace."""
+
+    def __init__(self, profiled: "profile") -> None:
+        self._profile = weakref.ref(profiled)
+        self._path: Optional[str] = None
+        self._written = False
+
+    @property
+    def prof_path(self) -> str:
+        """The folder of the last trace; it is there once something was written."""
+        if self._path is None:
+            self._path = ProfPathCreator().new_path()
+        return self._path
+
+    def begin(self, path: Optional[str] = None) -> None:
+        """Another trace, to be written to ``path``."""
+        self._path, self._written = path, False
+
+    def write(self) -> None:
+        """Writes the trace as it was recorded, once."""
+        profiled = self._profile()
+        if profiled is not None and not self._written:
+            _write_raw(profiled, self.prof_path)
+            self._written = True
+
+    @goes_on
+    def analyse(self) -> None:
+        """Writes the trace and the files of Ascend's tools."""
+        self.write()
+        _analyse_one(self.prof_path)
+
+
 class profile(_torch_profile):
     """``torch.profiler.profile`` of the host and the NPU: its methods and tables are there, and nothing needs another tool.
 
     ``experimental_config``: an ``_ExperimentalConfig`` of this package (or PyTorch's own); ``use_cuda`` is accepted.
-    ``on_trace_ready=tensorboard_trace_handler(folder)`` writes Ascend's files.
+    ``on_trace_ready=tensorboard_trace_handler(folder)`` writes Ascend's files. A function of the program's own does it by
+    ``profile.prof_if.analyse()``, into the folder ``profile.prof_if.prof_path``; where ``ASCEND_WORK_PATH`` says where, or a
+    ``ProfPathCreator``, traces are written as they end, and :func:`analyse` makes the files later. Else nothing is written.
     """
 
     def __init__(self, *, activities: Optional[Iterable[ProfilerActivity]] = None,
@@ -75,6 +111,8 @@ class profile(_torch_profile):
         if not isinstance(experimental_config, known):
             experimental_config = reset("experimental_config", experimental_config, None)
         self.metadata: Dict[str, Any] = {}
+        self.prof_if = _Files(self)
+        self._exported: Optional[IO[bytes]] = None
         self._collections: Optional[Collections] = None
         is_own = isinstance(experimental_config, _ExperimentalConfig)
         self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
@@ -109,6 +147,8 @@ class profile(_torch_profile):
         self._check_alone()
         told = dict(self.metadata)
         super().start_trace()
+        self.prof_if.begin()
+        self._exported = None
         self.metadata = told  # without PyTorch's own, which profiler_info.json has
         _C._profile_begun()
         _C._profile_operands(self._records_operands())
@@ -127,6 +167,12 @@ class profile(_torch_profile):
         _C._profile_operands(False)
         _running.discard(self)
         super().stop_trace()
+        if ProfPathCreator().is_told() and not isinstance(self.on_trace_ready, _TraceHandler):
+            self._write_trace()
+
+    @goes_on
+    def _write_trace(self) -> None:
+        self.prof_if.write()
 
     @staticmethod
     def enable_profiler_in_child_thread(record_shapes: bool = False, profile_memory: bool = False, with_stack: bool = False,
@@ -174,10 +220,36 @@ class profile(_torch_profile):
     # The published names of arguments, which are not torch's.
     @goes_on
     def export_chrome_trace(self, output_path: str, **options: Any) -> Any:
-        """``torch.profiler.profile.export_chrome_trace``. A number is no path: it would name an open file of the process."""
+        """``torch.profiler.profile.export_chrome_trace``, as often as it is called. A number is no path: it would name an open
+        file of the process."""
         if isinstance(output_path, int):
             raise TypeError(f"the path of a trace is text, not {output_path}")
-        super().export_chrome_trace(output_path, **options)
+        path = os.fspath(output_path)
+        if options:
+            super().export_chrome_trace(path, **options)
+        elif self._exported is not None:
+            self._export_again(path)
+        elif path.endswith(".gz"):
+            with tempfile.NamedTemporaryFile(suffix=".json") as plain:
+                super().export_chrome_trace(plain.name)
+                self._keep_open(plain.name)
+            self._export_again(path)
+        else:
+            super().export_chrome_trace(path)
+            self._keep_open(path)
+
+    def _keep_open(self, path: str) -> None:
+        self._exported = open(path, "rb")
+        weakref.finalize(self, self._exported.close)
+
+    def _export_again(self, path: str) -> None:
+        """PyTorch writes a trace once. That file stays open, so that it is there although it may have been removed."""
+        assert self._exported is not None
+        if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(self._exported.fileno())):
+            return
+        self._exported.seek(0)
+        with gzip.open(path, "wb") if path.endswith(".gz") else open(path, "wb") as copy:
+            shutil.copyfileobj(self._exported, copy)
 
     @goes_on
     def export_memory_timeline(self, output_path: str, device: Optional[str] = None) -> Any:
@@ -257,7 +329,8 @@ def _metadata(profiled: Any) -> Dict[str, Any]:
 
 def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optional[str] = None, analyse_flag: bool = True,
                               async_mode: bool = False) -> Callable[[Any], None]:
-    """For ``on_trace_ready``: writes each trace to ``dir_name/<worker>_<time>_ascend_pt`` (the current folder by default).
+    """For ``on_trace_ready``: writes each trace to ``dir_name/<worker>_<process>_<time>_ascend_pt``; without ``dir_name`` in
+    ``$ASCEND_WORK_PATH/profiling_data``, or the current folder. ``worker_name``: the host's name by default.
 
     A name that cannot be one becomes the default, with a warning in the log. analyse_flag: the files of Ascend's tools at once;
     else :func:`analyse` makes them later. async_mode: on a thread.
@@ -266,28 +339,43 @@ def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optio
         worker_name = reset("worker_name", worker_name, None)
     if dir_name is not None and not isinstance(dir_name, (str, os.PathLike)):
         dir_name = reset("dir_name", dir_name, None)
-    folder = os.path.abspath(dir_name or os.curdir)
+    return _TraceHandler(None if dir_name is None else os.path.abspath(dir_name), worker_name, analyse_flag, async_mode)
 
-    def handler(profiled: Any) -> None:
-        config = getattr(profiled, "ascend_config", None) or _ExperimentalConfig()
-        worker = worker_name or f"{socket.gethostname()}_{os.getpid()}"
-        now = time.time()
-        stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(now)) + f"{int(now * 1000) % 1000:03d}"
-        path = os.path.join(folder, f"{worker}_{stamp}{_SUFFIX}")
-        os.makedirs(os.path.dirname(os.path.join(path, _RAW)), mode=0o750, exist_ok=True)
-        profiled.export_chrome_trace(os.path.join(path, _RAW))
-        rank = _rank()
-        with open(os.path.join(path, f"profiler_info{'' if rank < 0 else f'_{rank}'}.json"), "w", encoding="utf-8") as file:
-            json.dump(_info(profiled, config, now), file, indent=2)
-        _write_metadata(path, **_metadata(profiled))
-        if not analyse_flag:
+
+class _TraceHandler:
+    """What :func:`tensorboard_trace_handler` returns."""
+
+    def __init__(self, folder: Optional[str], worker: Optional[str], analyse_flag: bool, async_mode: bool) -> None:
+        self._folder = folder
+        self._worker = worker
+        self._analyse = analyse_flag
+        self._async = async_mode
+
+    def __call__(self, profiled: Any) -> None:
+        path = new_path(self._folder, self._worker)
+        if isinstance(profiled, profile):
+            profiled.prof_if.begin(path)
+            profiled.prof_if.write()
+        else:
+            _write_raw(profiled, path)
+        if not self._analyse:
             return
-        if async_mode:
+        if self._async:
             threading.Thread(target=_analyse_one, args=(path,), name="torch_npu.profiler").start()
         else:
             _analyse_one(path)
 
-    return handler
+
+def _write_raw(profiled: Any, path: str) -> None:
+    """The trace, and what was asked of the profile, of which :func:`analyse` makes the rest."""
+    config = getattr(profiled, "ascend_config", None) or _ExperimentalConfig()
+    now = time.time()
+    os.makedirs(os.path.dirname(os.path.join(path, _RAW)), mode=0o750, exist_ok=True)
+    profiled.export_chrome_trace(os.path.join(path, _RAW))
+    rank = _rank()
+    with open(os.path.join(path, f"profiler_info{'' if rank < 0 else f'_{rank}'}.json"), "w", encoding="utf-8") as file:
+        json.dump(_info(profiled, config, now), file, indent=2)
+    _write_metadata(path, **_metadata(profiled))
 
 
 def _settings(path: str) -> Dict[str, Any]:
