@@ -111,3 +111,87 @@ def test_an_installed_torchair_comes_first(tmp_path):
     (tmp_path / "torchair.py").write_text("mine = 1\n")
     code = "import torch_npu, torchair; assert torchair.mine == 1"
     subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+
+
+@pytest.mark.parametrize("mode", ["max-autotune", "reduce-overhead"])
+def test_scopes_change_no_result(mode):
+    import torchair
+    from torchair.scope import deterministic, limit_core_num, npu_stream_switch, npu_wait_tensor, super_kernel
+
+    def function(x, y):
+        with npu_stream_switch("other", 3), limit_core_num(4, 8):
+            first = x + y
+        with super_kernel("one", "early-start=1"), deterministic(1):
+            second = npu_wait_tensor(y * 2, first)
+        return first * second
+
+    config = torchair.CompilerConfig()
+    config.mode = mode
+    compiled = torch.compile(function, backend=torchair.get_npu_backend(compiler_config=config), fullgraph=True, dynamic=False)
+    x, y = torch.arange(4.0), torch.arange(4.0, 8.0)
+    for _ in range(3):
+        assert torch.equal(compiled(x.npu(), y.npu()).cpu(), (x + y) * y * 2)
+
+
+def test_inference():
+    from torchair.inference import cache_compile, set_dim_gears
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(4, 3)
+            self.prefill = cache_compile(self._forward)
+
+        def forward(self, x):
+            return self.prefill(x)
+
+        def _forward(self, x):
+            return self.linear(x).relu()
+
+    model = Model().npu()
+    for rows in (2, 5):
+        x = torch.randn(rows, 4, device="npu")
+        set_dim_gears(x, {0: [2, 5]})
+        torch.testing.assert_close(model(x), model._forward(x))
+    for gears in ({2: [1]}, {0: []}, {0: [0]}):
+        with pytest.raises(ValueError, match="set_dim_gears"):
+            set_dim_gears(x, gears)
+
+
+def test_tensors_on_memory_of_others():
+    from torchair.llm_datadist import create_npu_tensors
+
+    owner = torch.arange(12.0, device="npu")
+    first, second = create_npu_tensors([2, 3], torch.float32, [owner.data_ptr(), owner.data_ptr() + 24])
+    first.zero_()
+    assert first.device == owner.device and second.tolist() == [[6, 7, 8], [9, 10, 11]] and owner[:6].count_nonzero() == 0
+
+
+def test_weights_and_operators(capsys):
+    import torchair
+    from torchair import ops
+    from torchair.core.utils import logger
+
+    assert logger is torchair.logger
+    linear, x = torch.nn.Linear(16, 16).npu().half(), torch.randn(2, 16).npu().half()
+    expected = linear(x)
+    torchair.experimental.inference.use_internal_format_weight(linear)
+    assert torch.equal(linear(x), expected)
+    event = ops.npu_create_tagged_event("mine")
+    ops.npu_tagged_event_record(event)
+    ops.npu_tagged_event_wait(event)
+    ops.npu_print("sizes", torch.arange(20, device="npu"), summarize_size=2)
+    ops.npu_print(torch.ones(1), tensor_detail=True)
+    assert capsys.readouterr().out.splitlines() == [
+        "sizes", "tensor([ 0,  1,  ..., 18, 19], device='npu:0')", "tensor([1.]) (shape=(1,), dtype=torch.float32, device=cpu)"]
+
+
+def test_attention_with_lengths_in_tensors():
+    import torch_npu
+    from torchair.ops import npu_fused_infer_attention_score
+
+    q, k, v = (torch.randn(2, 4, 8, 16, device="npu", dtype=torch.float16) for _ in range(3))
+    options = dict(num_heads=4, input_layout="BNSD", scale=0.25)
+    expected = torch_npu.npu_fused_infer_attention_score(q, k, v, actual_seq_lengths_kv=[3, 8], **options)[0]
+    found = npu_fused_infer_attention_score(q, k, v, actual_seq_lengths_kv=torch.tensor([3, 8], device="npu"), **options)[0]
+    assert torch.equal(found, expected)

@@ -12,7 +12,7 @@ import logging
 import types
 from typing import Any, Callable, Dict, Optional, Sequence
 
-from torch_npu._compile import backends
+from torch_npu._compile import backends, torchair_parts as parts
 from torch_npu._compile.torchair_options import CompilerConfig, NpuBaseConfig, OptionValue
 
 _NO_GE = "{} builds a graph for GE, CANN's graph compiler, and torch_npu makes none; torch.compile(backend='npugraphs') captures"
@@ -113,15 +113,28 @@ def _refused_names(package: str, *names: str) -> Dict[str, Any]:
     return {name: _refused(f"{package}.{name}") for name in names}
 
 
+_LOGGER = logging.getLogger("torchair")
 _GE = {**_names(Tensor, TensorSpec, DataType, Format), **_refused_names("torchair.ge", "custom_op", "Const", "Cast", "Clone")}
 _CONVERT = _names(register_fx_node_ge_converter, declare_supported)
 MODULES: Dict[str, Dict[str, Any]] = {
     "torchair": {
         **_names(CompilerConfig, get_compiler, get_npu_backend, patch_for_hcom, register_fx_node_ge_converter),
-        **_refused_names("torchair", "dynamo_export", "use_internal_format_weight", "register_replacement",
-                         "npu_format_cast_via_cpu"),
-        "logger": logging.getLogger("torchair"),
+        **_names(parts.use_internal_format_weight),
+        **_refused_names("torchair", "dynamo_export", "register_replacement", "npu_format_cast_via_cpu"),
+        "logger": _LOGGER,
     },
+    "torchair.core": {},
+    "torchair.core.utils": {"logger": _LOGGER},
+    "torchair.experimental": {},
+    "torchair.experimental.inference": _names(parts.use_internal_format_weight),
+    "torchair.inference": {**_names(parts.cache_compile, parts.set_dim_gears),
+                           **_refused_names("torchair.inference", "readable_cache")},
+    "torchair.llm_datadist": _names(parts.create_npu_tensors),
+    "torchair.ops": _names(parts.npu_create_tagged_event, parts.npu_fused_infer_attention_score,
+                           parts.npu_fused_infer_attention_score_v2, parts.npu_print, parts.npu_record_tagged_stream,
+                           parts.npu_tagged_event_record, parts.npu_tagged_event_wait),
+    "torchair.scope": _names(parts.data_dump, parts.deterministic, parts.limit_core_num, parts.npu_stream_switch,
+                             parts.npu_wait_tensor, parts.op_never_timeout, parts.super_kernel),
     "torchair.configs": {},
     "torchair.configs.compiler_config": _names(CompilerConfig),
     "torchair.configs._option_base": _names(NpuBaseConfig, OptionValue),
