@@ -187,8 +187,9 @@ def test_weights_and_operators(capsys):
 
 
 def test_attention_with_lengths_in_tensors():
-    import torch_npu
     from torchair.ops import npu_fused_infer_attention_score
+
+    import torch_npu
 
     q, k, v = (torch.randn(2, 4, 8, 16, device="npu", dtype=torch.float16) for _ in range(3))
     options = dict(num_heads=4, input_layout="BNSD", scale=0.25)

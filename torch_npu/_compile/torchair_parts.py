@@ -1,8 +1,8 @@
 """What programs call of ``torchair.scope``, ``torchair.ops``, ``torchair.inference``, ``torchair.llm_datadist`` and
 ``torchair.experimental.inference``.
 
-Scopes tell GE, CANN's graph compiler, how to run a part of a graph. There is none here, so what stands in them runs in the order in
-which it is written; results are the same.
+Scopes tell GE, CANN's graph compiler, how to run a part of a graph. There is none here, so what stands in them runs in the order
+in which it is written; results are the same.
 """
 
 import contextlib
@@ -68,8 +68,8 @@ def npu_record_tagged_stream(input: torch.Tensor, tagged_stream: str) -> None:
 
 
 def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) -> None:
-    """Prints the values; of each dimension of a tensor that is longer, the first and last ``summarize_size``. ``tensor_detail``:
-    also what else is known of it."""
+    """Prints the values; of each dimension of a tensor that is longer, the first and last ``summarize_size``.
+    ``tensor_detail``: also what else is known of it."""
     before = torch._tensor_str.PRINT_OPTS
     kept = {name: getattr(before, name) for name in ("edgeitems", "threshold")}
     torch.set_printoptions(edgeitems=summarize_size, threshold=0)
@@ -83,7 +83,8 @@ def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) 
 
 def _lists(kwargs: Dict[str, Any]) -> Dict[str, Any]:
     lengths = ("actual_seq_lengths", "actual_seq_lengths_kv", "actual_seq_qlen", "actual_seq_kvlen", "actual_shared_prefix_len")
-    return {name: value.tolist() if name in lengths and isinstance(value, torch.Tensor) else value for name, value in kwargs.items()}
+    return {name: value.tolist() if name in lengths and isinstance(value, torch.Tensor) else value
+            for name, value in kwargs.items()}
 
 
 def npu_fused_infer_attention_score(*args: Any, **kwargs: Any) -> Any:
@@ -107,8 +108,8 @@ def cache_compile(func: Callable[..., Any], *, config: Optional[CompilerConfig] 
 
 
 def set_dim_gears(t: torch.Tensor, dim_gears: Dict[int, List[int]]) -> None:
-    """The sizes that a dimension of an input will have ({dimension: sizes}), for which GE compiles at once; here each size, once it
-    comes. ValueError for a dimension that ``t`` does not have, or sizes that are none."""
+    """The sizes that a dimension of an input will have ({dimension: sizes}), for which GE compiles at once; here each size is
+    compiled for once it comes. ValueError for a dimension that ``t`` does not have, or sizes that are none."""
     if not isinstance(t, torch.Tensor):
         raise ValueError(f"set_dim_gears: expected a tensor, not {type(t).__name__}")
     for dim, sizes in dim_gears.items():
