@@ -127,7 +127,8 @@ def create_npu_tensors(shape: Sequence[int], dtype: torch.dtype, addresses: Sequ
 
 
 def use_internal_format_weight(model: torch.nn.Module) -> None:
-    """Brings the weights of linear layers to FRACTAL_NZ, where internal formats are allowed (:func:`torch_npu.npu_format_cast`)."""
+    """Brings the weights of linear layers to FRACTAL_NZ, where internal formats are allowed
+    (:func:`torch_npu.npu_format_cast`)."""
     import torch_npu
     from torch_npu.contrib import module as layers
 
