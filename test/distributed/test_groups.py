@@ -79,7 +79,7 @@ def test_run(tmp_path):
     # In one write: the ranks share the output.
     script.write_text("import os; os.write(1, 'rank {RANK} of {WORLD_SIZE}\\n'.format(**os.environ).encode())")
     command = [sys.executable, "-m", "torch_npu.distributed.run", "--rdzv-backend=parallel", "--nproc-per-node=2",
-               f"--master-port={free_port()}", str(script)]
+               "--enable_tiered_parallel_tcpstore=true", f"--master-port={free_port()}", str(script)]
     run = subprocess.run(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
     assert run.returncode == 0 and "rank 0 of 2" in run.stdout and "rank 1 of 2" in run.stdout, run.stdout
 

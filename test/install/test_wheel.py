@@ -60,6 +60,7 @@ def test_install_run_elsewhere_uninstall(wheel, environment, tmp_path):
     assert "works well on 1 npu" in run(python, "-c", USE, cwd=tmp_path, env=clean)
     assert "works well on 1 npu" in run(python, "-m", "torch_npu.doctor", cwd=tmp_path, env=clean)
     assert "Chip Logic ID" in run(environment / "bin" / "npu-smi", "info", "-m", cwd=tmp_path, env=clean)
+    assert "--enable_tiered_parallel_tcpstore" in run(environment / "bin" / "torch_npu_run", "--help", cwd=tmp_path, env=clean)
     assert list(tmp_path.iterdir()) == []
     pip(environment, "uninstall", "-q", "-y", "torch_npu")
     assert files(environment) - before == set()
