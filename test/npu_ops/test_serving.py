@@ -170,7 +170,7 @@ def test_cache_there_and_back(device):
 
 
 @DEVICES
-@pytest.mark.parametrize("slots", [[5, -1, 2, -1], [-1, 0, -1, 3], [-1, -1, -1, -1], []])
+@pytest.mark.parametrize("slots", [[5, -1, 2, -1], [-1, 0, -1, 3], [5, 2, 5, -1], [-1, -1, -1, -1], []])
 def test_negative_slots_write_nothing(device, slots):
     torch.manual_seed(8)
     before, key, value = torch.randn(2, 4, 2, 8), torch.randn(len(slots), 2, 8), torch.randn(len(slots), 2, 8)
