@@ -1,4 +1,5 @@
 // memcpy and memset, at once and on streams.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -33,7 +34,8 @@ struct CopyTask : Task {
 struct FillTask : Task {
   void* dst;
   size_t count;
-  int value;
+  uint32_t value;
+  bool words;  // of 32 bits; else bytes
 };
 
 // SOFTCANN_NOOP stops computing, not copying: a client could not even read its own data back.
@@ -145,6 +147,66 @@ aclError check_fill(const char* entry, void** dst, size_t max_count, size_t coun
   return ACL_SUCCESS;
 }
 
+void fill_now(const char* entry, void* dst, size_t count, uint32_t value, bool words) {
+  if (check::on(check::kInit)) check::mark_written(dst, count);
+  if (!words) {
+    std::memset(dst, static_cast<int>(value), count);
+    if (call_record::on) call_record::fill(entry, dst, count, static_cast<int>(value));
+    return;
+  }
+  std::fill_n(static_cast<uint32_t*>(dst), count / sizeof value, value);
+  if (call_record::on) call_record::copy(entry, dst, dst, count);
+}
+
+aclError fill(const char* entry, void* dst, size_t max_count, uint32_t value, size_t count, bool words) {
+  SOFTCANN_CONTEXT(context, entry);
+  if (const aclError code = check_fill(entry, &dst, max_count, count)) return code;
+  if (const aclError code = refuse_unsafe(entry)) return code;
+  fill_now(entry, dst, count, value, words);
+  return ACL_SUCCESS;
+}
+
+aclError fill_async(const char* entry, void* dst, size_t max_count, uint32_t value, size_t count, bool words,
+                    aclrtStream handle) {
+  STREAM_OR_RETURN(stream, handle);
+  if (const aclError code = check_fill(entry, &dst, max_count, count)) return code;
+  if (count == 0) return ACL_SUCCESS;
+  auto* task = new FillTask;
+  task->name = entry;
+  task->dst = dst;
+  task->count = count;
+  task->value = value;
+  task->words = words;
+  task->repeat = [](Task* self, bool skip) {
+    const auto* filling = static_cast<const FillTask*>(self);
+    if (!really_skip(skip)) {
+      fill_now(filling->name, filling->dst, filling->count, filling->value, filling->words);
+    } else if (check::on(check::kInit)) {
+      check::mark_written(filling->dst, filling->count);
+    }
+    return ACL_SUCCESS;
+  };
+  task->discard = [](Task* self) {
+    if (check::on(check::kMemory)) check::forget_accesses(self);
+    delete static_cast<FillTask*>(self);
+  };
+  task->run = &run_once;
+  if (check::on(check::kMemory)) check::note_access(static_cast<Task*>(task), task->name, client_address(dst), count);
+  stream->submit(task, copy_cost(count));
+  return ACL_SUCCESS;
+}
+
+// The bytes of `count` words; SIZE_MAX, which no memory has, where there are no such numbers.
+size_t bytes_of_words(size_t count) {
+  size_t bytes = 0;
+  return __builtin_mul_overflow(count, sizeof(uint32_t), &bytes) ? SIZE_MAX : bytes;
+}
+
+aclError check_words(const char* entry, const void* p) {
+  if (reinterpret_cast<uintptr_t>(p) % sizeof(uint32_t) == 0) return ACL_SUCCESS;
+  return fail(ACL_ERROR_MEMORY_ADDRESS_UNALIGNED, "%s: %p is no multiple of 4", entry, p);
+}
+
 // The attribute of each copy of a batch: attrsIndexes[k] is the first copy that attrs[k] applies to.
 aclError batch_kind(const char* entry, size_t copy, const aclrtMemcpyBatchAttr* attrs, const size_t* indexes, size_t num,
                     aclrtMemcpyKind* kind) {
@@ -243,43 +305,25 @@ aclError aclrtMemcpy2dAsync(void* dst, size_t dpitch, const void* src, size_t sp
 aclError aclrtMemset(void* devPtr, size_t maxCount, int32_t value, size_t count) {
   SOFTCANN_ENTRY(aclrtMemset);
   const recorder::Call call;
-  SOFTCANN_CONTEXT(context, "aclrtMemset");
-  if (const aclError code = check_fill("aclrtMemset", &devPtr, maxCount, count)) return code;
-  if (const aclError code = refuse_unsafe("aclrtMemset")) return code;
-  if (check::on(check::kInit)) check::mark_written(devPtr, count);
-  std::memset(devPtr, value, count);
-  if (call_record::on) call_record::fill("aclrtMemset", devPtr, count, value);
-  return ACL_SUCCESS;
+  return fill("aclrtMemset", devPtr, maxCount, static_cast<uint32_t>(value), count, false);
 }
 
-aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream handle) {
+aclError aclrtMemsetAsync(void* devPtr, size_t maxCount, int32_t value, size_t count, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtMemsetAsync);
-  aclError error = ACL_SUCCESS;
-  Stream* stream = Stream::from_handle(handle, &error);
-  if (stream == nullptr) return error;
-  if (const aclError code = check_fill("aclrtMemsetAsync", &devPtr, maxCount, count)) return code;
-  if (count == 0) return ACL_SUCCESS;
-  auto* task = new FillTask;
-  task->name = "aclrtMemsetAsync";
-  task->dst = devPtr;
-  task->count = count;
-  task->value = value;
-  task->repeat = [](Task* self, bool skip) {
-    auto* fill = static_cast<FillTask*>(self);
-    if (check::on(check::kInit)) check::mark_written(fill->dst, fill->count);
-    if (really_skip(skip)) return ACL_SUCCESS;
-    std::memset(fill->dst, fill->value, fill->count);
-    if (call_record::on) call_record::fill(fill->name, fill->dst, fill->count, fill->value);
-    return ACL_SUCCESS;
-  };
-  task->discard = [](Task* self) {
-    if (check::on(check::kMemory)) check::forget_accesses(self);
-    delete static_cast<FillTask*>(self);
-  };
-  task->run = &run_once;
-  if (check::on(check::kMemory)) check::note_access(static_cast<Task*>(task), task->name, client_address(devPtr), count);
-  stream->submit(task, copy_cost(count));
-  return ACL_SUCCESS;
+  return fill_async("aclrtMemsetAsync", devPtr, maxCount, static_cast<uint32_t>(value), count, false, stream);
+}
+
+aclError aclrtMemsetD32(void* ptr, size_t memSize, uint32_t value, size_t N) {
+  SOFTCANN_ENTRY(aclrtMemsetD32);
+  const recorder::Call call;
+  if (const aclError code = check_words("aclrtMemsetD32", ptr)) return code;
+  return fill("aclrtMemsetD32", ptr, memSize, value, bytes_of_words(N), true);
+}
+
+aclError aclrtMemsetD32Async(void* ptr, size_t memSize, uint32_t value, size_t N, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtMemsetD32Async);
+  if (const aclError code = check_words("aclrtMemsetD32Async", ptr)) return code;
+  return fill_async("aclrtMemsetD32Async", ptr, memSize, value, bytes_of_words(N), true, stream);
 }
 
 aclError aclrtMemcpyBatch(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
@@ -299,5 +343,17 @@ aclError aclrtMemcpyBatchAsync(void** dsts, size_t* destMaxs, void** srcs, size_
                [stream](void* dst, size_t max, const void* src, size_t size, aclrtMemcpyKind kind) {
                  return copy_async("aclrtMemcpyBatchAsync", dst, max, src, size, kind, stream);
                });
+}
+
+aclError aclrtMemcpyBatchV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                            aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs) {
+  SOFTCANN_ENTRY(aclrtMemcpyBatchV2);
+  return aclrtMemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nullptr);
+}
+
+aclError aclrtMemcpyBatchAsyncV2(void** dsts, size_t* destMaxs, void** srcs, size_t* sizes, size_t numBatches,
+                                 aclrtMemcpyBatchAttr* attrs, size_t* attrsIndexes, size_t numAttrs, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtMemcpyBatchAsyncV2);
+  return aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, numBatches, attrs, attrsIndexes, numAttrs, nullptr, stream);
 }
 }

@@ -154,6 +154,14 @@ SharedMemory* find_packed(uint64_t handle, const char* entry, ShareKey* key, acl
   return find_shared(*key, entry, error);
 }
 
+constexpr size_t kFabricHandle = 128;
+
+aclError check_share_type(const char* entry, aclrtMemSharedHandleType type) {
+  if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT || type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) return ACL_SUCCESS;
+  return fail(ACL_ERROR_INVALID_PARAM, "%s: shareType %d; 1 (this server) and 2 (fabric) are possible", entry,
+              static_cast<int>(type));
+}
+
 // The piece of a device's memory that [p, p + size) is; false when it is not in one allocation of this process.
 bool find_own_memory(void* p, size_t size, Device** device, uint64_t* offset) {
   Region* region = find_region(p);
@@ -328,6 +336,41 @@ aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t dev
   physical->size = memory->size;
   *handle = physical->to_handle();
   return ACL_SUCCESS;
+}
+
+// A handle of the kind for other servers has 128 bytes, of which the first 8 are the one for this server.
+aclError aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags, aclrtMemSharedHandleType shareType,
+                                           void* shareableHandle) {
+  SOFTCANN_ENTRY(aclrtMemExportToShareableHandleV2);
+  SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
+  if (const aclError code = check_share_type("aclrtMemExportToShareableHandleV2", shareType)) return code;
+  uint64_t packed = 0;
+  if (const aclError code = aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, flags, &packed)) return code;
+  if (shareType == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC) std::memset(shareableHandle, 0, kFabricHandle);
+  std::memcpy(shareableHandle, &packed, sizeof packed);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemSetPidToShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, int32_t* pid,
+                                           size_t pidNum) {
+  SOFTCANN_ENTRY(aclrtMemSetPidToShareableHandleV2);
+  SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
+  if (const aclError code = check_share_type("aclrtMemSetPidToShareableHandleV2", shareType)) return code;
+  uint64_t packed = 0;
+  std::memcpy(&packed, shareableHandle, sizeof packed);
+  return aclrtMemSetPidToShareableHandle(packed, pid, pidNum);
+}
+
+aclError aclrtMemImportFromShareableHandleV2(void* shareableHandle, aclrtMemSharedHandleType shareType, uint64_t flags,
+                                             aclrtDrvMemHandle* handle) {
+  SOFTCANN_ENTRY(aclrtMemImportFromShareableHandleV2);
+  SOFTCANN_REQUIRE(shareableHandle, "shareableHandle");
+  SOFTCANN_CONTEXT(context, "aclrtMemImportFromShareableHandleV2");
+  if (const aclError code = check_share_type("aclrtMemImportFromShareableHandleV2", shareType)) return code;
+  if (flags != 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemImportFromShareableHandleV2: flags must be 0");
+  uint64_t packed = 0;
+  std::memcpy(&packed, shareableHandle, sizeof packed);
+  return aclrtMemImportFromShareableHandle(packed, context->device->id, handle);
 }
 
 aclError aclrtIpcGetEventHandle(aclrtEvent event, aclrtIpcEventHandle* handle) {

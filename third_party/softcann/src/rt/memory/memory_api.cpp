@@ -64,6 +64,26 @@ aclError aclrtMallocAlign32(void** devPtr, size_t size, aclrtMemMallocPolicy) {
   return malloc_on_current("aclrtMallocAlign32", devPtr, size, Arena::kGranule);
 }
 
+aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy) {
+  SOFTCANN_ENTRY(aclrtMallocCached);
+  return malloc_on_current("aclrtMallocCached", devPtr, size, Arena::kGranule);
+}
+
+// Attributes say who asks, for CANN's statistics, or name another device.
+aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy, aclrtMallocConfig* cfg) {
+  SOFTCANN_ENTRY(aclrtMallocWithCfg);
+  SOFTCANN_CONTEXT(context, "aclrtMallocWithCfg");
+  for (size_t i = 0; cfg != nullptr && i < cfg->numAttrs; ++i) {
+    const aclrtMallocAttribute& attribute = cfg->attrs[i];
+    const bool here =
+        attribute.attr == ACL_RT_MEM_ATTR_DEVICE_ID && attribute.value.deviceId == static_cast<uint32_t>(context->device->id);
+    if (attribute.attr == ACL_RT_MEM_ATTR_MODULE_ID || here) continue;
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMallocWithCfg: attribute %d, or memory of another device",
+                static_cast<int>(attribute.attr));
+  }
+  return malloc_on_current("aclrtMallocWithCfg", devPtr, size, Arena::kGranule);
+}
+
 aclError aclrtFree(void* devPtr) {
   SOFTCANN_ENTRY(aclrtFree);
   const recorder::Call call;
@@ -82,6 +102,35 @@ aclError aclrtFree(void* devPtr) {
   memory_epoch.fetch_add(1, std::memory_order_acq_rel);
   if (check::on(check::kLeak)) check::note_gone(devPtr);
   return ACL_SUCCESS;
+}
+
+aclError aclrtFreeWithDevSync(void* devPtr) {
+  SOFTCANN_ENTRY(aclrtFreeWithDevSync);
+  SOFTCANN_REQUIRE(devPtr, "devPtr");
+  if (const aclError code = aclrtSynchronizeDevice()) return code;
+  return aclrtFree(devPtr);
+}
+
+aclError aclrtFreeHostWithDevSync(void* hostPtr) {
+  SOFTCANN_ENTRY(aclrtFreeHostWithDevSync);
+  SOFTCANN_REQUIRE(hostPtr, "hostPtr");
+  if (const aclError code = aclrtSynchronizeDevice()) return code;
+  return aclrtFreeHost(hostPtr);
+}
+
+// Host and device share the processor's caches: nothing is left to do.
+aclError aclrtMemFlush(void* devPtr, size_t size) {
+  SOFTCANN_ENTRY(aclrtMemFlush);
+  SOFTCANN_REQUIRE(devPtr, "devPtr");
+  if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemFlush: 0 bytes");
+  return check_device_range(devPtr, size);
+}
+
+aclError aclrtMemInvalidate(void* devPtr, size_t size) {
+  SOFTCANN_ENTRY(aclrtMemInvalidate);
+  SOFTCANN_REQUIRE(devPtr, "devPtr");
+  if (size == 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemInvalidate: 0 bytes");
+  return check_device_range(devPtr, size);
 }
 
 aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t* free, size_t* total) {

@@ -4,7 +4,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <unordered_set>
+#include <unordered_map>
+#include <utility>
 
 #include "rt/memory/memory.h"
 #include "rt/memory/physical.h"
@@ -19,7 +20,8 @@ struct Reservation {
   struct Piece {
     uint64_t size;
     Physical* physical;
-    uint64_t place;  // in the memory file
+    uint64_t place;                                       // in the memory file
+    std::map<std::pair<int, uint32_t>, uint64_t> access;  // aclrtMemAccessFlags, by kind of place and its number
   };
   Region* region = nullptr;
   std::mutex mutex;
@@ -79,7 +81,7 @@ namespace {
 // Handles that clients hold.
 struct Handles {
   std::mutex mutex;
-  std::unordered_set<void*> alive;
+  std::unordered_map<void*, int> alive;  // and how often the client was given it
 };
 
 Handles& handles() {
@@ -91,7 +93,7 @@ Handles& handles() {
 
 aclrtDrvMemHandle Physical::to_handle() {
   std::lock_guard<std::mutex> lock(handles().mutex);
-  handles().alive.insert(this);
+  ++handles().alive[this];
   return this;
 }
 
@@ -109,7 +111,10 @@ Physical* Physical::from_handle(aclrtDrvMemHandle handle, const char* entry, acl
 
 bool Physical::forget_handle() {
   std::lock_guard<std::mutex> lock(handles().mutex);
-  return handles().alive.erase(this) != 0;
+  const auto found = handles().alive.find(this);
+  if (found == handles().alive.end()) return false;
+  if (--found->second == 0) handles().alive.erase(found);
+  return true;
 }
 
 void Physical::release() {
@@ -163,8 +168,22 @@ aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical,
   if (!map_view(address, size, physical->fd, physical->offset + offset)) {
     return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
   }
-  reservation->pieces[at] = Reservation::Piece{size, physical, physical->offset + offset};
+  const auto device = static_cast<uint32_t>(physical->device->id);
+  reservation->pieces[at] = Reservation::Piece{
+      size, physical, physical->offset + offset, {{{ACL_MEM_LOCATION_TYPE_DEVICE, device}, ACL_RT_MEM_ACCESS_FLAGS_READWRITE}}};
   return ACL_SUCCESS;
+}
+
+// Does `use(piece)` with the piece that begins at `virPtr`; an error where there is none.
+template <class Use>
+aclError with_piece(const char* entry, void* virPtr, Use&& use) {
+  Reservation* reservation = reservation_of(virPtr);
+  if (reservation != nullptr) {
+    const std::lock_guard<std::mutex> lock(reservation->mutex);
+    const auto it = reservation->pieces.find(reinterpret_cast<uintptr_t>(virPtr) - reservation->region->begin);
+    if (it != reservation->pieces.end()) return use(it->second);
+  }
+  return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p is not the start of a mapped piece", entry, virPtr);
 }
 
 }  // namespace
@@ -297,6 +316,59 @@ aclError aclrtUnmapMem(void* virPtr) {
   if (physical == nullptr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtUnmapMem: %p is not the start of a mapped piece", virPtr);
   }
+  physical->release();
+  return ACL_SUCCESS;
+}
+
+// softcann's devices reach all memory; the flags are kept for who asks.
+aclError aclrtMemSetAccess(void* virPtr, size_t size, aclrtMemAccessDesc* desc, size_t count) {
+  SOFTCANN_ENTRY(aclrtMemSetAccess);
+  SOFTCANN_REQUIRE(virPtr, "virPtr");
+  SOFTCANN_REQUIRE(desc, "desc");
+  return with_piece("aclrtMemSetAccess", virPtr, [&](Reservation::Piece& piece) {
+    if (size != piece.size) {
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetAccess: %zu bytes of a piece of %llu", size,
+                  static_cast<unsigned long long>(piece.size));
+    }
+    for (size_t i = 0; i < count; ++i) piece.access[{desc[i].location.type, desc[i].location.id}] = desc[i].flags;
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtMemGetAccess(void* virPtr, aclrtMemLocation* location, uint64_t* flag) {
+  SOFTCANN_ENTRY(aclrtMemGetAccess);
+  SOFTCANN_REQUIRE(virPtr, "virPtr");
+  SOFTCANN_REQUIRE(location, "location");
+  SOFTCANN_REQUIRE(flag, "flag");
+  return with_piece("aclrtMemGetAccess", virPtr, [&](const Reservation::Piece& piece) {
+    const auto found = piece.access.find({location->type, location->id});
+    *flag = found == piece.access.end() ? uint64_t{ACL_RT_MEM_ACCESS_FLAGS_NONE} : found->second;
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtMemRetainAllocationHandle(void* virPtr, aclrtDrvMemHandle* handle) {
+  SOFTCANN_ENTRY(aclrtMemRetainAllocationHandle);
+  SOFTCANN_REQUIRE(virPtr, "virPtr");
+  SOFTCANN_REQUIRE(handle, "handle");
+  return with_piece("aclrtMemRetainAllocationHandle", virPtr, [&](const Reservation::Piece& piece) {
+    piece.physical->references.fetch_add(1, std::memory_order_relaxed);
+    *handle = piece.physical->to_handle();
+    return ACL_SUCCESS;
+  });
+}
+
+aclError aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle, aclrtPhysicalMemProp* prop) {
+  SOFTCANN_ENTRY(aclrtMemGetAllocationPropertiesFromHandle);
+  SOFTCANN_REQUIRE(prop, "prop");
+  aclError error = ACL_SUCCESS;
+  Physical* physical = Physical::from_handle(handle, "aclrtMemGetAllocationPropertiesFromHandle", &error);
+  if (physical == nullptr) return error;
+  *prop = aclrtPhysicalMemProp{};
+  prop->handleType = ACL_MEM_HANDLE_TYPE_NONE;
+  prop->allocationType = ACL_MEM_ALLOCATION_TYPE_PINNED;
+  prop->memAttr = ACL_HBM_MEM_HUGE;
+  prop->location = {static_cast<uint32_t>(physical->device->id), ACL_MEM_LOCATION_TYPE_DEVICE};
   physical->release();
   return ACL_SUCCESS;
 }

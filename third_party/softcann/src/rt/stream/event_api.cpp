@@ -175,6 +175,15 @@ aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* statu
   return e->failure();
 }
 
+aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status) {
+  SOFTCANN_ENTRY(aclrtQueryEvent);
+  SOFTCANN_REQUIRE(status, "status");
+  EVENT_OR_RETURN(e, event);
+  if (const aclError code = refuse_captured(e, "aclrtQueryEvent")) return code;
+  *status = e->status() == Event::Status::kPending ? ACL_EVENT_STATUS_NOT_READY : ACL_EVENT_STATUS_COMPLETE;
+  return e->failure();
+}
+
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status) {
   SOFTCANN_ENTRY(aclrtQueryEventWaitStatus);
   SOFTCANN_REQUIRE(status, "status");

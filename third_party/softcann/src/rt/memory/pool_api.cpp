@@ -1,0 +1,211 @@
+// Pools of device memory, from which streams take and to which they give back in their own order.
+#include <algorithm>
+#include <map>
+#include <mutex>
+
+#include "rt/graph/capture.h"
+#include "rt/stream/stream.h"
+
+using namespace softcann;
+
+namespace {
+
+// Memory is the device's own again as soon as it is given back: a pool keeps none, so `reserved` is what is in use.
+struct Pool : Handled {
+  Device* device = nullptr;
+  size_t most = 0;  // 0: as much as the device has
+  std::mutex mutex;
+  size_t used = 0, used_high = 0, reserved_high = 0;
+  uint64_t release_threshold = 0;
+  int reuse[3] = {1, 1, 1};  // that of memory whose users are known to be done; always so here
+};
+
+struct Pools {
+  std::mutex mutex;
+  HandleBlocks<Pool> pools;
+  std::map<void*, std::pair<Pool*, size_t>> pieces;  // that are in use
+};
+
+Pools& pools() {
+  static auto* instance = new Pools;
+  return *instance;
+}
+
+Pool* find_pool(const char* entry, aclrtMemPool handle, aclError* error) {
+  Pool* pool = pools().pools.find(handle);
+  if (pool == nullptr) {
+    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: memory pool %p does not exist",
+                  entry, handle);
+  }
+  return pool;
+}
+
+// Takes the piece out of the books; its size, or 0 where there is none.
+size_t forget(void* piece) {
+  Pools& all = pools();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto found = all.pieces.find(piece);
+  if (found == all.pieces.end()) return 0;
+  const auto [pool, size] = found->second;
+  all.pieces.erase(found);
+  const std::lock_guard<std::mutex> books(pool->mutex);
+  pool->used -= size;
+  return size;
+}
+
+struct FreeTask : Task {
+  void* piece;
+};
+
+// The number that an attribute reads and writes; null where it cannot be written.
+aclError read_attribute(const Pool& pool, aclrtMemPoolAttr attr, void* value) {
+  switch (attr) {
+    case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC:
+    case ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      *static_cast<int*>(value) = pool.reuse[attr - ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES];
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
+      *static_cast<uint64_t*>(value) = pool.release_threshold;
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT:
+    case ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
+      *static_cast<uint64_t*>(value) = pool.used;
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
+      *static_cast<uint64_t*>(value) = pool.reserved_high;
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+      *static_cast<uint64_t*>(value) = pool.used_high;
+      return ACL_SUCCESS;
+    default:
+      return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolGetAttr: attribute %d is not known", static_cast<int>(attr));
+  }
+}
+
+aclError write_attribute(Pool& pool, aclrtMemPoolAttr attr, const void* value) {
+  switch (attr) {
+    case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case ACL_RT_MEM_POOL_REUSE_ALLOW_OPPORTUNISTIC:
+    case ACL_RT_MEM_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      pool.reuse[attr - ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES] = *static_cast<const int*>(value) != 0 ? 1 : 0;
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
+      pool.release_threshold = *static_cast<const uint64_t*>(value);
+      return ACL_SUCCESS;
+    case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
+    case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
+      if (*static_cast<const uint64_t*>(value) != 0) break;  // the mark can only be set back
+      (attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH ? pool.used_high : pool.reserved_high) = pool.used;
+      return ACL_SUCCESS;
+    default:
+      break;
+  }
+  return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolSetAttr: attribute %d cannot be set, or not to that value",
+              static_cast<int>(attr));
+}
+
+}  // namespace
+
+#define POOL_OR_RETURN(variable, entry, handle)                 \
+  aclError variable##_error = ACL_SUCCESS;                      \
+  Pool* variable = find_pool(entry, handle, &variable##_error); \
+  if (variable == nullptr) return variable##_error
+
+extern "C" {
+
+aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* poolProps) {
+  SOFTCANN_ENTRY(aclrtMemPoolCreate);
+  SOFTCANN_REQUIRE(memPool, "memPool");
+  SOFTCANN_REQUIRE(poolProps, "poolProps");
+  if (poolProps->location.type != ACL_MEM_LOCATION_TYPE_DEVICE || poolProps->handleType != ACL_MEM_HANDLE_TYPE_NONE) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMemPoolCreate: location type %d, handle type %d; pools are of a device",
+                static_cast<int>(poolProps->location.type), static_cast<int>(poolProps->handleType));
+  }
+  aclError error = ACL_SUCCESS;
+  Device* device = open_device(static_cast<int>(poolProps->location.id), &error);
+  if (device == nullptr) return error;
+  const std::lock_guard<std::mutex> lock(pools().mutex);
+  Pool* pool = pools().pools.add();
+  pool->device = device;
+  pool->most = poolProps->maxSize;
+  *memPool = pool->begin_life();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemPoolDestroy(aclrtMemPool memPool) {
+  SOFTCANN_ENTRY(aclrtMemPoolDestroy);
+  POOL_OR_RETURN(pool, "aclrtMemPoolDestroy", memPool);
+  // What is in use stays until it is given back.
+  if (!pool->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtMemPoolDestroy: another thread destroyed %p", memPool);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value) {
+  SOFTCANN_ENTRY(aclrtMemPoolSetAttr);
+  SOFTCANN_REQUIRE(value, "value");
+  POOL_OR_RETURN(pool, "aclrtMemPoolSetAttr", memPool);
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  return write_attribute(*pool, attr, value);
+}
+
+aclError aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void* value) {
+  SOFTCANN_ENTRY(aclrtMemPoolGetAttr);
+  SOFTCANN_REQUIRE(value, "value");
+  POOL_OR_RETURN(pool, "aclrtMemPoolGetAttr", memPool);
+  const std::lock_guard<std::mutex> lock(pool->mutex);
+  return read_attribute(*pool, attr, value);
+}
+
+aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtMemPoolMallocAsync);
+  SOFTCANN_REQUIRE(ptr, "ptr");
+  POOL_OR_RETURN(pool, "aclrtMemPoolMallocAsync", memPool);
+  STREAM_OR_RETURN(s, stream);
+  if (s->context->device != pool->device) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemPoolMallocAsync: the stream is of device %d, the pool of device %d",
+                s->context->device->id, pool->device->id);
+  }
+  const std::lock_guard<std::mutex> lock(pools().mutex);
+  const std::lock_guard<std::mutex> books(pool->mutex);
+  if (pool->most != 0 && pool->used + size > pool->most) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMemPoolMallocAsync: %zu bytes asked for, %zu of the pool's %zu in use",
+                size, pool->used, pool->most);
+  }
+  if (const aclError code = aclrtMalloc(ptr, size, ACL_MEM_MALLOC_HUGE_FIRST)) return code;
+  pools().pieces[*ptr] = {pool, size};
+  pool->used += size;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  pool->reserved_high = std::max(pool->reserved_high, pool->used);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtMemPoolFreeAsync);
+  SOFTCANN_REQUIRE(ptr, "ptr");
+  STREAM_OR_RETURN(s, stream);
+  SOFTCANN_NOT_CAPTURED(s, "aclrtMemPoolFreeAsync");
+  if (forget(ptr) == 0) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is not of aclrtMemPoolMallocAsync, or was given back",
+                ptr);
+  }
+  auto* task = new FreeTask;
+  task->name = "aclrtMemPoolFreeAsync";
+  task->piece = ptr;
+  task->run = [](Task* self, bool) {  // on a failed stream, too
+    auto* giving = static_cast<FreeTask*>(self);
+    const aclError code = aclrtFree(giving->piece);
+    delete giving;
+    return code;
+  };
+  s->submit(task, 1000);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep) {
+  SOFTCANN_ENTRY(aclrtMemPoolTrimTo);
+  POOL_OR_RETURN(pool, "aclrtMemPoolTrimTo", memPool);
+  (void)minBytesToKeep;  // no memory is kept that is not in use
+  return ACL_SUCCESS;
+}
+}

@@ -1,0 +1,173 @@
+// Notifies: flags that a stream raises and another waits for and lowers.
+#include <time.h>
+
+#include <memory>
+#include <mutex>
+
+#include "rt/process/exit.h"
+#include "rt/base/sync.h"
+#include "rt/stream/stream.h"
+
+using namespace softcann;
+
+namespace {
+
+// What aclrtNotify stands for. Tasks keep the flag, so that the notify can be destroyed while they are queued.
+struct Notify : Handled {
+  uint32_t id = 0;
+  std::shared_ptr<std::atomic<uint32_t>> raised;
+};
+
+struct NotifyPool {
+  std::mutex mutex;
+  HandleBlocks<Notify> notifies;
+  uint32_t next_id = 0;
+};
+
+NotifyPool& notify_pool() {
+  static auto* instance = new NotifyPool;
+  return *instance;
+}
+
+Notify* find_notify(const char* entry, aclrtNotify handle, aclError* error) {
+  Notify* notify = notify_pool().notifies.find(handle);
+  if (notify == nullptr) {
+    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: notify %p does not exist",
+                  entry, handle);
+  }
+  return notify;
+}
+
+struct NotifyTask : Task {
+  std::shared_ptr<std::atomic<uint32_t>> raised;
+  int64_t timeout_ns = -1;
+  int64_t deadline = 0;  // 0: it has not begun to wait
+
+  NotifyTask(const char* entry, const Notify* notify) : raised(notify->raised) {
+    name = entry;
+    discard = [](Task* self) { delete static_cast<NotifyTask*>(self); };
+  }
+  bool take() {
+    uint32_t one = 1;
+    return raised->compare_exchange_strong(one, 0, std::memory_order_acq_rel);
+  }
+};
+
+// Whether the wait is over: *code is its result.
+bool wait_ends(NotifyTask* task, aclError* code) {
+  *code = ACL_SUCCESS;
+  if (task->take()) return true;
+  if (task->timeout_ns >= 0) {
+    if (task->deadline == 0) task->deadline = now_ns() + task->timeout_ns;
+    if (now_ns() >= task->deadline) {
+      task_error("aclrtWaitAndResetNotify: nobody raised the notify within %lld s",
+                 static_cast<long long>(task->timeout_ns / 1'000'000'000));
+      *code = ACL_ERROR_RT_WAIT_TIMEOUT;
+      return true;
+    }
+  }
+  constexpr timespec pause{0, 50'000};
+  nanosleep(&pause, nullptr);
+  return false;
+}
+
+aclError wait_for_notify(Task* self, bool skip) {
+  auto* task = static_cast<NotifyTask*>(self);
+  aclError code = ACL_SUCCESS;
+  if (!skip && !wait_ends(task, &code)) return kUnfinished;
+  delete task;
+  return code;
+}
+
+// As a node of a graph, whose execution is one task of the stream.
+aclError wait_for_notify_in_graph(Task* self, bool skip) {
+  const WaitOutside outside;
+  auto* task = static_cast<NotifyTask*>(self);
+  task->deadline = 0;
+  aclError code = ACL_SUCCESS;
+  while (!skip && !wait_ends(task, &code)) {
+  }
+  return code;
+}
+
+aclError raise_notify(Task* self, bool skip) {
+  if (!skip) static_cast<NotifyTask*>(self)->raised->store(1, std::memory_order_release);
+  return ACL_SUCCESS;
+}
+
+aclError launch_notify(aclrtStream stream, NotifyTask* task, uint32_t cost_ns) {
+  const aclError code = submit(stream, task, cost_ns);
+  if (code != ACL_SUCCESS) delete task;
+  return code;
+}
+
+}  // namespace
+
+#define NOTIFY_OR_RETURN(variable, entry, handle)                   \
+  aclError variable##_error = ACL_SUCCESS;                          \
+  Notify* variable = find_notify(entry, handle, &variable##_error); \
+  if (variable == nullptr) return variable##_error
+
+extern "C" {
+
+aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag) {
+  SOFTCANN_ENTRY(aclrtCreateNotify);
+  SOFTCANN_REQUIRE(notify, "notify");
+  SOFTCANN_CONTEXT(context, "aclrtCreateNotify");
+  if (flag != 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateNotify: flag %llu; 0 is the only one",
+                static_cast<unsigned long long>(flag));
+  }
+  NotifyPool& pool = notify_pool();
+  const std::lock_guard<std::mutex> lock(pool.mutex);
+  Notify* made = pool.notifies.add();
+  made->id = pool.next_id++;
+  made->raised = std::make_shared<std::atomic<uint32_t>>(0);
+  *notify = made->begin_life();
+  return ACL_SUCCESS;
+}
+
+aclError aclrtDestroyNotify(aclrtNotify notify) {
+  SOFTCANN_ENTRY(aclrtDestroyNotify);
+  NOTIFY_OR_RETURN(n, "aclrtDestroyNotify", notify);
+  if (!n->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyNotify: another thread destroyed %p", notify);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId) {
+  SOFTCANN_ENTRY(aclrtGetNotifyId);
+  SOFTCANN_REQUIRE(notifyId, "notifyId");
+  NOTIFY_OR_RETURN(n, "aclrtGetNotifyId", notify);
+  *notifyId = n->id;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtRecordNotify);
+  NOTIFY_OR_RETURN(n, "aclrtRecordNotify", notify);
+  auto* task = new NotifyTask("aclrtRecordNotify", n);
+  task->run = run_once;
+  task->repeat = raise_notify;
+  return launch_notify(stream, task, 100);
+}
+
+aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout) {
+  SOFTCANN_ENTRY(aclrtWaitAndResetNotify);
+  NOTIFY_OR_RETURN(n, "aclrtWaitAndResetNotify", notify);
+  auto* task = new NotifyTask("aclrtWaitAndResetNotify", n);
+  if (timeout != 0) task->timeout_ns = int64_t{timeout} * 1'000'000'000;
+  task->run = wait_for_notify;
+  task->repeat = wait_for_notify_in_graph;
+  return launch_notify(stream, task, kNeverInline);
+}
+
+aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num) {
+  SOFTCANN_ENTRY(aclrtNotifyBatchReset);
+  SOFTCANN_REQUIRE(notifies, "notifies");
+  for (size_t i = 0; i < num; ++i) {
+    NOTIFY_OR_RETURN(n, "aclrtNotifyBatchReset", notifies[i]);
+    n->raised->store(0, std::memory_order_release);
+  }
+  return ACL_SUCCESS;
+}
+}
