@@ -33,9 +33,9 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool) -> Tensor:
 
 
 def _write(cache: Tensor, at: Callable[[Tensor], tuple], slots: Tensor, rows: Tensor) -> None:
-    """cache[at(slots)] = rows but where a slot is negative; of rows with one slot the last stays. A row that is left out is put at
-    the largest slot and is the one that belongs there, or what is there already where all are negative: taking it out would make
-    the host wait, which a graph cannot have."""
+    """cache[at(slots)] = rows but where a slot is negative; of rows with one slot the last stays. A row that is left out is put
+    at the largest slot and is the one that belongs there, or what is there already where all are negative: taking it out would
+    make the host wait, which a graph cannot have."""
     if not slots.numel():
         return
     last = slots.numel() - 1 - slots.flip(0).argmax().view(1)
