@@ -19,8 +19,8 @@ OPS = {op.name: op for op in parse(ROOT / "third_party" / "cann" / "aclnn_ops.tx
 VENDOR_OPS = {op.name: op for op in parse(ROOT / "third_party" / "softcann" / "src" / "op" / "vendor_ops.txt")}
 CALLED = {**OPS, **VENDOR_OPS}
 ACL_TYPES = {torch.float32: 0, torch.float16: 1, torch.int8: 2, torch.int32: 3, torch.uint8: 4, torch.int16: 6,
-             torch.uint32: 8, torch.int64: 9, torch.float64: 11, torch.bool: 12, torch.complex64: 16, torch.complex128: 17,
-             torch.bfloat16: 27, torch.float8_e5m2: 35, torch.float8_e4m3fn: 36, torch.float8_e8m0fnu: 37}
+             torch.uint16: 7, torch.uint32: 8, torch.int64: 9, torch.uint64: 10, torch.float64: 11, torch.bool: 12, torch.complex64: 16,
+             torch.complex128: 17, torch.bfloat16: 27, torch.float8_e5m2: 35, torch.float8_e4m3fn: 36, torch.float8_e8m0fnu: 37}
 ABSENT = {"bool": False, "double": 0.0, "float": 0.0, "int": 0, "i8": 0, "i32": 0, "i64": 0, "u32": 0, "u64": 0,
           "dtype": torch.float32}
 C_NUMBERS = {"bool": ctypes.c_bool, "double": ctypes.c_double, "float": ctypes.c_float, "int": ctypes.c_int,

@@ -28,10 +28,14 @@ def by_head(*parts):
 
 
 ROPES, SINKS = {"V3", "V5"}, {"V5"}
+# Tensors for the statistics of 15 tokens, as they may lie in memory.
+STATISTICS = {"in order": lambda: torch.empty(15, HEADS, 8), "transposed": lambda: torch.empty(15, 8, HEADS).mT,
+              "with gaps": lambda: torch.empty(15, HEADS, 16)[..., ::2]}
 
 
+@pytest.mark.parametrize("statistics", STATISTICS.values(), ids=STATISTICS)
 @pytest.mark.parametrize("version", ["", "V2", "V3", "V4", "V5"])
-def test_sequences_of_different_lengths(call, version):
+def test_sequences_of_different_lengths(call, version, statistics):
     ends, scale = [3, 10, 15], SIZE**-0.5
     q, qr, k, kr, v = tensors(15)
     sink = torch.randn(HEADS, requires_grad=True) if version in SINKS else None
@@ -47,7 +51,7 @@ def test_sequences_of_different_lengths(call, version):
                  keepProb=1.0, preTokens=2**31 - 1, nextTokens=2**31 - 1, headNum=HEADS, inputLayout="TND", sparseMode=2,
                  attenMaskOptional=torch.ones(2048, 2048, dtype=torch.uint8).triu(1))
     more = {"queryRope": qr.detach()} if rope else {}
-    out, top, total = torch.empty(15, HEADS, SIZE), torch.empty(15, HEADS, 8), torch.empty(15, HEADS, 8)
+    out, top, total = torch.empty(15, HEADS, SIZE), statistics(), statistics()
     call.named("aclnnFlashAttentionVarLenScore" + version, **given, **more, key=k.detach(), **({"keyRope": kr.detach()} if rope else {}),
                **({"sinkOptional": sink.detach()} if sink is not None else {}), softmaxMaxOut=top, softmaxSumOut=total, attentionOutOut=out)
     close(out, expected, 1e-4)
@@ -66,12 +70,13 @@ def test_sequences_of_different_lengths(call, version):
             close(outs[name], leaf.grad, 1e-4)
 
 
+@pytest.mark.parametrize("statistics", STATISTICS.values(), ids=STATISTICS)
 @pytest.mark.parametrize("version,layout", [("", None), ("V2", None), ("V3", None), ("V4", ""), ("V4", "same_as_input"), ("V5", ""),
                                             ("V5", "same_as_input")])
-def test_statistics_of_sequences(call, version, layout):
+def test_statistics_of_sequences(call, version, layout, statistics):
     ends, scale = [3, 10, 15], SIZE**-0.5
     q, _, k, _, v = (t.detach() for t in tensors(15))
-    top, total = torch.empty(15, HEADS, 8), torch.empty(15, HEADS, 8)
+    top, total = statistics(), statistics()
     call.named("aclnnFlashAttentionVarLenScore" + version, query=q, key=k, value=v, actualSeqQLenOptional=ends, actualSeqKvLenOptional=ends,
                scaleValue=scale, keepProb=1.0, preTokens=2**31 - 1, nextTokens=2**31 - 1, headNum=HEADS, inputLayout="TND",
                **({} if layout is None else {"softmaxOutLayout": layout}), softmaxMaxOut=top, softmaxSumOut=total,

@@ -43,6 +43,20 @@ def test_keys_and_values_that_share_their_pages(call, tiled):
         assert torch.equal(shared[:, i], apart[i]) and apart[i].count_nonzero() == 64
 
 
+def test_rows_into_pages_by_heads_and_keys_alone(call):
+    key, value, slots = torch.randn(3, 2, 16).half(), torch.randn(3, 2, 16).half(), torch.tensor([7, -1, 19], dtype=torch.int32)
+    plain, by_heads = ([torch.zeros(shape).half() for _ in range(2)] for shape in ((4, 5, 2, 16), (4, 2, 5, 16)))
+    call("aclnnScatterPaKvCache", key, plain[0], slots, value, plain[1], None, None, None, "Norm", "None", [1, 1], [0, 0])
+    call("aclnnScatterPaKvCache", key, by_heads[0], slots, value, by_heads[1], None, None, None, "Norm", "NHSD", [1, 1], [0, 0])
+    for i in range(2):
+        assert torch.equal(by_heads[i].transpose(1, 2), plain[i]) and plain[i].count_nonzero() == 64
+    alone, nothing = torch.zeros(4, 5, 2, 16).half(), torch.empty(0).half()
+    call("aclnnScatterPaKvCache", key, alone, slots, nothing, nothing, None, None, None, "Norm", "None", [1, 1], [0, 0])
+    assert torch.equal(alone, plain[0])
+    with pytest.raises(RuntimeError, match="scatter mode 'Rope'"):
+        call("aclnnScatterPaKvCache", key, alone, slots, value, plain[1], None, None, None, "Norm", "Rope", [1, 1], [0, 0])
+
+
 def test_elements_of_a_transposed_tensor_are_written(call):
     target, indices, updates = torch.zeros(3, 4), torch.tensor([[0, 1], [3, 2]]), torch.tensor([5.0, 7.0])
     call("aclnnScatterNdUpdate", target.t(), indices, updates)

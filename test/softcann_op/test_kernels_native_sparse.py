@@ -66,12 +66,13 @@ def packed(*tensors):
     return [t.transpose(0, 1) for t in tensors]
 
 
-def test_attention_to_windows_and_the_blocks_that_matter(call):
+@pytest.mark.parametrize("strided", [False, True])
+def test_attention_to_windows_and_the_blocks_that_matter(call, strided):
     query, key, value = torch.randn(21, HEADS, SIZE), torch.randn(13, KV, SIZE), torch.randn(13, KV, WIDTH)
     mask = torch.arange(8) > torch.arange(12).unsqueeze(1)
     own = torch.arange(4) == torch.arange(12).unsqueeze(1) // 3
     out, places = torch.empty(21, HEADS, WIDTH), torch.empty(21, KV, 3, dtype=torch.int32)
-    top, total = torch.empty(21, HEADS, 8), torch.empty(21, HEADS, 8)
+    top, total = (torch.empty(21, 8, HEADS).mT if strided else torch.empty(21, HEADS, 8) for _ in range(2))
     call.named("aclnnNsaCompressAttention", query=query, key=key, value=value, attenMaskOptional=mask, topkMaskOptional=own,
                actualSeqQLenOptional=ENDS, actualCmpSeqKvLenOptional=[5, 13], actualSelSeqKvLenOptional=[3, 7], scaleValue=SCALE,
                headNum=HEADS, inputLayout="TND", sparseMode=1, compressBlockSize=4, compressStride=2, selectBlockSize=4,

@@ -1,22 +1,42 @@
-"""What operators compute does not depend on how their tensors lie in memory: see relaid_calls.py."""
+"""What operators compute does not depend on how their tensors lie in memory: see relaid_calls.py. They take the dtypes that CANN
+documents: see retyped_calls.py."""
 import os
 import pathlib
 import subprocess
 import sys
 
+import pytest
+
 HERE = pathlib.Path(__file__).resolve().parent
 CALLS = HERE.parent / "witness" / "calls.py"   # each of PyTorch's and of Ascend's operators, and some networks
 
 
-def test_results_in_every_layout(tmp_path):
-    recorded = {**os.environ, "SOFTCANN_RECORD": str(tmp_path / "calls.rec"), "SOFTCANN_TRACE": str(tmp_path / "calls.trace"),
+@pytest.fixture(scope="module")
+def record(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("calls")
+    recorded = {**os.environ, "SOFTCANN_RECORD": str(folder / "calls.rec"), "SOFTCANN_TRACE": str(folder / "calls.trace"),
                 "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, str(CALLS)], env=recorded, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    done = subprocess.run([sys.executable, str(CALLS)], env=recorded, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-2000:]
-    again = subprocess.run([sys.executable, str(HERE / "relaid_calls.py"), recorded["SOFTCANN_RECORD"]],
-                           env={**os.environ, "OMP_NUM_THREADS": "1"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
-    assert again.returncode == 0, again.stderr[-2000:]
-    *wrong, counts = again.stdout.splitlines()
+    return recorded["SOFTCANN_RECORD"]
+
+
+def again(script, record):
+    """What the script says of the record's calls, line by line."""
+    done = subprocess.run([sys.executable, str(HERE / script), record], env={**os.environ, "OMP_NUM_THREADS": "1"},
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.splitlines()
+
+
+def test_results_in_every_layout(record):
+    *wrong, counts = again("relaid_calls.py", record)
     operators, calls = int(counts.split()[0]), int(counts.split()[2])
-    assert not wrong and operators > 400 and calls > 6000, again.stdout
+    assert not wrong and operators > 400 and calls > 6000, [*wrong, counts]
+
+
+def test_documented_dtypes_are_accepted(record):
+    *refused, counts = again("retyped_calls.py", record)
+    operators, dtypes = int(counts.split()[0]), int(counts.split()[2])
+    assert not refused and operators > 400 and dtypes > 3000, [*refused, counts]

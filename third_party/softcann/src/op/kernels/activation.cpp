@@ -89,8 +89,15 @@ OP(aclnnInplaceElu) { at::cpu::elu_(selfRef, alpha, scale, inputScale); }
 OP(aclnnEluBackward) { at::cpu::elu_backward_outf(gradOutput, alpha, scale, inputScale, isResult, selfOrResult, gradInput); }
 OP(aclnnCelu) { put(out, at::celu(self, alpha)); }
 OP(aclnnInplaceCelu) { at::celu_(selfRef, alpha); }
-OP(aclnnSelu) { put(out, at::selu(self)); }
-OP(aclnnInplaceSelu) { at::selu_(selfRef); }
+// Of whole numbers the results are cut to whole ones.
+OP(aclnnSelu) { put(out, at::selu(c10::isIntegralType(self.scalar_type(), false) ? self.to(at::kFloat) : self)); }
+OP(aclnnInplaceSelu) {
+  if (c10::isIntegralType(selfRef.scalar_type(), false)) {
+    put(selfRef, at::selu(selfRef.to(at::kFloat)));
+  } else {
+    at::selu_(selfRef);
+  }
+}
 OP(aclnnSeluBackward) {
   constexpr double alpha = 1.6732632423543772848170429916717, scale = 1.0507009873554804934193349852946;
   at::cpu::elu_backward_outf(gradOutput, alpha, scale, 1, true, result, gradInput);
@@ -140,8 +147,21 @@ OP(aclnnHardswishBackward) {
 OP(aclnnHardswishBackwardV2) {
   into(out, [&] { return at::hardswish_backward(gradOutput, self); });
 }
-OP(aclnnHardsigmoid) { at::cpu::hardsigmoid_outf(self, out); }
-OP(aclnnInplaceHardsigmoid) { at::cpu::hardsigmoid_(writable(self)); }
+namespace {
+
+// Of int32 the result is cut to a whole number.
+void hardsigmoid(const at::Tensor& self, at::Tensor& out) {
+  if (self.scalar_type() == at::kInt && out.scalar_type() == at::kInt) {
+    out.copy_(at::cpu::hardsigmoid(self.to(at::kFloat)));
+  } else {
+    at::cpu::hardsigmoid_outf(self, out);
+  }
+}
+
+}  // namespace
+
+OP(aclnnHardsigmoid) { hardsigmoid(self, out); }
+OP(aclnnInplaceHardsigmoid) { hardsigmoid(self, writable(self)); }
 OP(aclnnHardsigmoidBackward) { at::cpu::hardsigmoid_backward_outf(gradOutput, self, out); }
 OP(aclnnHardshrink) { at::cpu::hardshrink_outf(self, lambd, out); }
 OP(aclnnHardshrinkBackward) { at::cpu::hardshrink_backward_outf(gradOutput, self, lambd, gradInput); }

@@ -7,18 +7,17 @@
 using namespace softcann::op;
 
 OP(aclnnAmpUpdateScale) {
-  put(updatedScale, currentScale);
   put(updatedGrowthTracker, growthTracker);
-  float& scale = *updatedScale.mutable_data_ptr<float>();
   int& steps = *updatedGrowthTracker.mutable_data_ptr<int>();
-  if (foundInf.item<float>() != 0) {
-    scale *= static_cast<float>(backoffFactor);
+  if (foundInf.to(at::kFloat).item<float>() != 0) {
+    updatedScale.copy_(currentScale.to(at::kFloat) * static_cast<float>(backoffFactor));
     steps = 0;
     return;
   }
+  put(updatedScale, currentScale);
   if (++steps < growthInterval) return;
-  // Growing past the largest float would make every later gradient infinite.
-  const auto grown = static_cast<float>(static_cast<double>(scale) * growthFactor);
-  if (std::isfinite(grown)) scale = grown;
+  // Growing past the largest number of the type would make every later gradient infinite.
+  const at::Tensor grown = (currentScale.to(at::kDouble) * growthFactor).to(updatedScale.scalar_type());
+  if (std::isfinite(grown.item<double>())) put(updatedScale, grown);
   steps = 0;
 }

@@ -6,6 +6,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
+#include "op/kernels/dense_result.h"
 
 using namespace softcann::op;
 
@@ -242,6 +243,7 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
     key_start = key_end;
   }
 }
+at::Tensor in_order(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
 void require_tokens_layout(const char* layout, const at::Tensor& bias, int64_t bias_type) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
@@ -269,6 +271,7 @@ at::Tensor bias_of(const at::Tensor& bias, int64_t sequence) {
     const auto [bias_type, query_start, key_start] = std::tuple{BIAS};                                                       \
     require_tokens_layout(inputLayout, realShiftOptional, bias_type);                                                        \
     const at::Tensor none;                                                                                                   \
+    const DenseResult tops(softmaxMaxOut), totals(softmaxSumOut);                                                            \
     int64_t scores = 0;                                                                                                      \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                   \
     const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, key);                                       \
@@ -277,10 +280,12 @@ at::Tensor bias_of(const at::Tensor& bias, int64_t sequence) {
         [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {    \
           score(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)),                             \
                 {bias_of(realShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},              \
-                TOKEN_SETTINGS(type), s(softmaxMaxOut, LAYOUT), s(softmaxSumOut, LAYOUT), batch_of_one(q(attentionOutOut))); \
+                TOKEN_SETTINGS(type), s(tops.value(), LAYOUT), s(totals.value(), LAYOUT), batch_of_one(q(attentionOutOut))); \
           scores += headNum * q(query).size(0) * k(key).size(0);                                                             \
         },                                                                                                                   \
         [&](const auto& q, const auto&) { q(attentionOutOut).zero_(); });                                                    \
+    tops.finish();                                                                                                           \
+    totals.finish();                                                                                                         \
   }
 TOKEN_SCORE(aclnnFlashAttentionVarLenScore, none, none, none, "", ADDED_BIAS)
 TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV2, none, none, none, "", TYPED_BIAS)
@@ -292,7 +297,7 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
   OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                          \
     const auto [bias_type, query_start, key_start] = std::tuple{BIAS};                                                         \
     require_tokens_layout(inputLayout, pseShiftOptional, bias_type);                                                           \
-    const at::Tensor none;                                                                                                     \
+    const at::Tensor none, tops = in_order(softmaxMaxOptional), totals = in_order(softmaxSumOptional);                         \
     int64_t scores = 0;                                                                                                        \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                     \
     const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                       \
@@ -303,8 +308,7 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
         [&, type = bias_type, q0 = query_start, k0 = key_start](const auto& q, const auto& k, const auto& s, int64_t i) {      \
           score_gradient(batch_of_one(q(all_queries)), batch_of_one(k(all_keys)), batch_of_one(k(value)), batch_of_one(q(dy)), \
                          {bias_of(pseShiftOptional, i), dropMaskOptional, attenMaskOptional, SINK, {}, scores, q0, k0},        \
-                         TOKEN_SETTINGS(type), s(softmaxMaxOptional, LAYOUT), s(softmaxSumOptional, LAYOUT),                   \
-                         batch_of_one(q(attentionInOptional)),                                                                 \
+                         TOKEN_SETTINGS(type), s(tops, LAYOUT), s(totals, LAYOUT), batch_of_one(q(attentionInOptional)),       \
                          {batch_of_one(q(dq.whole)), batch_of_one(k(dk.whole)), batch_of_one(k(dvOut)), none, SINK_OUT});      \
           scores += headNum * q(query).size(0) * k(keyIn).size(0);                                                             \
         },                                                                                                                     \

@@ -147,7 +147,7 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
 at::Tensor sequence_statistics(const at::Tensor& statistics, int64_t start, int64_t end, bool as_queries) {
   if (as_queries) return statistics.slice(0, start, end).transpose(0, 1);
   const int64_t heads = statistics.size(1), lanes = statistics.size(2);
-  // A view: results are written through it.
+  // A view: results are written through it, and lie without gaps for that.
   return statistics.view({-1, lanes}).slice(0, start * heads, end * heads).view({heads, end - start, lanes});
 }
 

@@ -1,7 +1,10 @@
 // Arithmetic of two operands, or of an operand and a number.
 #include "op/elementwise.h"
 #include "op/fast_path.h"
+#include "op/for_types.h"
+#include "op/kernels/common.h"
 #include "op/simd/float_loops.h"
+#include "op/simd/strips.h"
 #include "op/scalar.h"
 
 using namespace softcann::op;
@@ -40,6 +43,21 @@ std::optional<c10::string_view> rounding(int mode) {
   }
 }
 
+bool both_bool(const at::Tensor& self, const at::Tensor& other) {
+  return self.scalar_type() == at::kBool && other.scalar_type() == at::kBool;
+}
+
+// True division yields a fraction, which a result of whole numbers cuts: CANN takes one where the operands are whole.
+void quotient(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  const auto whole = [](at::ScalarType type) { return c10::isIntegralType(type, true); };
+  const at::ScalarType type = at::result_type(self, other);
+  if (whole(out.scalar_type()) && whole(type) && c10::canCast(type, out.scalar_type())) {
+    out.copy_(at::cpu::div(self, other));
+  } else {
+    at::cpu::div_outf(self, other, out);
+  }
+}
+
 // One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
 // there; negation wraps around, as an NPU does.
 void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
@@ -51,7 +69,48 @@ void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tenso
       return;
     }
   }
+  if (mode != true_division && both_bool(self, other)) {  // as bytes, which ATen divides
+    out.copy_(at::div(self.to(at::kByte), other.to(at::kByte), rounding(mode)));
+    return;
+  }
+  if (mode == true_division) return quotient(self, other, out);
   at::cpu::div_outf(self, other, rounding(mode), out);
+}
+
+void floor_divide(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) {
+  if (both_bool(self, other)) {
+    out.copy_(at::floor_divide(self.to(at::kByte), other.to(at::kByte)));
+  } else {
+    at::cpu::floor_divide_outf(self, other, out);
+  }
+}
+
+// The difference of two truth values is true where they differ; ATen has none.
+bool subtract_bool(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, const at::Tensor& out) {
+  if (!both_bool(self, other)) return false;
+  TORCH_CHECK(alpha.isBoolean() || alpha.isIntegral(false), "alpha must be a whole number or a truth value for bool operands");
+  out.copy_(alpha.toLong() != 0 ? at::logical_xor(self, other) : self.expand(out.sizes()));
+  return true;
+}
+
+// ATen shifts no unsigned numbers but bytes. Bits that are shifted out leave 0.
+template <class Shift>
+bool shift_unsigned(const at::Tensor& self, const at::Tensor& bits, const at::Tensor& out, Shift shift) {
+  if (self.scalar_type() != bits.scalar_type() || self.scalar_type() != out.scalar_type()) return false;
+  return for_types<uint16_t, uint32_t, uint64_t>(self.scalar_type(), [&](auto tag) {
+    using T = decltype(tag);
+    constexpr T width = 8 * sizeof(T);
+    at::TensorIterator iterator = strips_of(out, self, bits);
+    by_strips<T, T, T>(iterator, [&](T* to, const T* x, const T* by, int64_t count) {
+      for (int64_t i = 0; i < count; ++i) to[i] = by[i] < width ? static_cast<T>(shift(uint64_t{x[i]}, by[i])) : T{0};
+    });
+  });
+}
+
+// Whole numbers and truth values in the result's type, where no operand has a fraction.
+at::Tensor as_fraction(const at::Tensor& self, const at::Tensor& other, const at::Tensor& out) {
+  return fractional(out) && !fractional(self) && !fractional(other) ? self.to(low_precision(out) ? at::kFloat : out.scalar_type())
+                                                                    : self;
 }
 
 }  // namespace
@@ -63,17 +122,17 @@ OP_FULL(aclnnAdd, COST,
 }
 OP_FULL(aclnnSub, COST,
         fast::is_one(alpha) ? fast::binary<true>(self, other, out, minus) : small_sum(self, other, alpha, out, -1)) {
-  at::cpu::sub_outf(self, other, alpha, out);
+  if (!subtract_bool(self, other, alpha, out)) at::cpu::sub_outf(self, other, alpha, out);
 }
 OP_FULL(aclnnMul, COST, fast::binary<true>(self, other, out, times)) { at::cpu::mul_outf(self, other, out); }
-OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { at::cpu::div_outf(self, other, out); }
+OP_FULL(aclnnDiv, COST, fast::binary<false>(self, other, out, over)) { quotient(self, other, out); }
 OP_COST(aclnnDivMod, COST) { divide(self, other, mode, out); }
 // TensorFlow's: quotients cut toward 0 or down, remainders with the dividend's sign, products in which a 0 on the right wins.
 OP_COST(aclnnTruncateDiv, elementwise(yOut, x1, x2)) { divide(x1, x2, truncated, writable(yOut)); }
 OP_COST(aclnnTruncateMod, elementwise(yOut, x1, x2)) { at::cpu::fmod_outf(x1, x2, writable(yOut)); }
 OP_COST(aclnnFloorDiv, elementwise(yOut, x1, x2)) { at::cpu::floor_divide_outf(x1, x2, writable(yOut)); }
 OP_COST(aclnnMulNoNan, elementwise(yOut, x1, x2)) { writable(yOut).copy_(at::where(x2 == 0, 0, x1 * x2)); }
-OP_COST(aclnnFloorDivide, COST) { at::cpu::floor_divide_outf(self, other, out); }
+OP_COST(aclnnFloorDivide, COST) { floor_divide(self, other, out); }
 OP_COST(aclnnRsub, COST) {
   require(out.scalar_type() != at::kBool, out, "sub");
   at::cpu::sub_outf(other, self, alpha, out);
@@ -84,8 +143,8 @@ OP_FULL(aclnnMinimum, COST, fast::binary<true>(self, other, out, less_or_nan)) {
 OP_COST(aclnnFmodTensor, COST) { at::cpu::fmod_outf(self, other, out); }
 OP_COST(aclnnRemainderTensorTensor, COST) { at::cpu::remainder_outf(self, other, out); }
 OP_COST(aclnnAtan2, COST) { at::cpu::atan2_outf(self, other, out); }
-OP_COST(aclnnLogAddExp, COST) { at::cpu::logaddexp_outf(self, other, out); }
-OP_COST(aclnnLogAddExp2, COST) { at::cpu::logaddexp2_outf(self, other, out); }
+OP_COST(aclnnLogAddExp, COST) { at::cpu::logaddexp_outf(as_fraction(self, other, out), other, out); }
+OP_COST(aclnnLogAddExp2, COST) { at::cpu::logaddexp2_outf(as_fraction(self, other, out), other, out); }
 OP_COST(aclnnGcd, COST) { at::cpu::gcd_outf(self, other, out); }
 OP_COST(aclnnXLogYTensor, COST) { at::cpu::xlogy_outf(self, other, out); }
 OP(aclnnXlog1py) { at::cpu::special_xlog1py_outf(x, y, z); }
@@ -94,8 +153,14 @@ OP(aclnnXlog1py) { at::cpu::special_xlog1py_outf(x, y, z); }
 OP_COST(aclnnPowTensorTensor, 4 * elementwise(out, self, exponent)) { at::cpu::pow_outf(self, exponent, out); }
 OP_COST(aclnnPow2, 4 * elementwise(out, x1, x2)) { at::cpu::pow_outf(x1, x2, out); }
 OP_COST(aclnnHeaviside, elementwise(out, input, values)) { at::cpu::heaviside_outf(input, values, out); }
-OP_COST(aclnnLeftShift, elementwise(out, self, shiftBits)) { at::cpu::bitwise_left_shift_outf(self, shiftBits, out); }
-OP_COST(aclnnRightShift, elementwise(out, input, shiftBits)) { at::cpu::bitwise_right_shift_outf(input, shiftBits, out); }
+OP_COST(aclnnLeftShift, elementwise(out, self, shiftBits)) {
+  if (!shift_unsigned(self, shiftBits, out, [](auto x, auto bits) { return x << bits; }))
+    at::cpu::bitwise_left_shift_outf(self, shiftBits, out);
+}
+OP_COST(aclnnRightShift, elementwise(out, input, shiftBits)) {
+  if (!shift_unsigned(input, shiftBits, out, [](auto x, auto bits) { return x >> bits; }))
+    at::cpu::bitwise_right_shift_outf(input, shiftBits, out);
+}
 OP_COST(aclnnComplex, elementwise(out, real, imag)) { at::cpu::complex_outf(real, imag, out); }
 OP_COST(aclnnPolar, 4 * elementwise(out, input, angle)) { at::cpu::polar_outf(input, angle, out); }
 
@@ -105,14 +170,15 @@ OP_FULL(aclnnAdds, COST, fast::is_one(alpha) && fast::added(self, other, out, pl
   at::cpu::add_outf(self, wrapped(other, self, out), alpha, out);
 }
 OP_FULL(aclnnSubs, COST, fast::is_one(alpha) && fast::added(self, other, out, minus)) {
-  at::cpu::sub_outf(self, wrapped(other, self, out), alpha, out);
+  const at::Tensor& number = wrapped(other, self, out);
+  if (subtract_bool(self, number, alpha, out)) return;
+  const bool is_bool = self.scalar_type() == at::kBool;  // from which ATen takes no number
+  at::cpu::sub_outf(is_bool ? self.to(at::result_type(self, number)) : self, number, alpha, out);
 }
 OP_FULL(aclnnMuls, COST, fast::with_scalar<true>(self, other, out, times)) {
   at::cpu::mul_outf(self, wrapped(other, self, out), out);
 }
-OP_FULL(aclnnDivs, COST, fast::with_scalar<false>(self, other, out, over)) {
-  at::cpu::div_outf(self, wrapped(other, self, out), out);
-}
+OP_FULL(aclnnDivs, COST, fast::with_scalar<false>(self, other, out, over)) { quotient(self, wrapped(other, self, out), out); }
 OP_COST(aclnnRsubs, COST) { at::cpu::sub_outf(wrapped(other, self, out), self, alpha, out); }
 OP_COST(aclnnDivMods, COST) { divide(self, wrapped(other, self, out), mode, out); }
 OP_COST(aclnnFloorDivides, COST) { at::cpu::floor_divide_outf(self, wrapped(other, self, out), out); }
@@ -133,12 +199,12 @@ OP_FULL(aclnnInplaceAdd, COST, fast::is_one(alpha) && fast::binary<true>(selfRef
   at::cpu::add_outf(selfRef, other, alpha, selfRef);
 }
 OP_FULL(aclnnInplaceSub, COST, fast::is_one(alpha) && fast::binary<true>(selfRef, other, selfRef, minus)) {
-  at::cpu::sub_outf(selfRef, other, alpha, selfRef);
+  if (!subtract_bool(selfRef, other, alpha, selfRef)) at::cpu::sub_outf(selfRef, other, alpha, selfRef);
 }
 OP_FULL(aclnnInplaceMul, COST, fast::binary<true>(selfRef, other, selfRef, times)) { at::cpu::mul_outf(selfRef, other, selfRef); }
-OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) { at::cpu::div_outf(selfRef, other, selfRef); }
-OP_COST(aclnnInplaceDivMod, COST) { at::cpu::div_outf(selfRef, other, rounding(mode), selfRef); }
-OP_COST(aclnnInplaceFloorDivide, COST) { at::cpu::floor_divide_outf(selfRef, other, selfRef); }
+OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) { quotient(selfRef, other, selfRef); }
+OP_COST(aclnnInplaceDivMod, COST) { divide(selfRef, other, mode, selfRef); }
+OP_COST(aclnnInplaceFloorDivide, COST) { floor_divide(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceAddRelu, COST) { at::cpu::_add_relu_outf(selfRef, other, alpha, selfRef); }
 OP_COST(aclnnInplaceFmodTensor, COST) { at::cpu::fmod_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceRemainderTensorTensor, COST) { at::cpu::remainder_outf(selfRef, other, selfRef); }
@@ -158,9 +224,9 @@ OP_FULL(aclnnInplaceMuls, COST, fast::with_scalar<true>(selfRef, other, selfRef,
   at::cpu::mul_outf(selfRef, wrapped(other), selfRef);
 }
 OP_FULL(aclnnInplaceDivs, COST, fast::with_scalar<false>(selfRef, other, selfRef, over)) {
-  at::cpu::div_outf(selfRef, wrapped(other), selfRef);
+  quotient(selfRef, wrapped(other), selfRef);
 }
-OP_COST(aclnnInplaceDivMods, COST) { at::cpu::div_outf(selfRef, wrapped(other), rounding(mode), selfRef); }
+OP_COST(aclnnInplaceDivMods, COST) { divide(selfRef, wrapped(other), mode, selfRef); }
 OP_COST(aclnnInplaceFloorDivides, COST) { at::cpu::floor_divide_outf(selfRef, wrapped(other), selfRef); }
 OP_COST(aclnnInplaceFmodScalar, COST) { at::cpu::fmod_outf(selfRef, wrapped(other), selfRef); }
 OP_COST(aclnnInplaceRemainderTensorScalar, COST) { at::cpu::remainder_outf(selfRef, wrapped(other), selfRef); }

@@ -27,15 +27,26 @@ LOOPS(int32_t)
 LOOPS(int16_t)
 LOOPS(int8_t)
 LOOPS(uint8_t)
+LOOPS(uint64_t)
+LOOPS(uint32_t)
+LOOPS(uint16_t)
 #undef LOOPS
 #undef LOOP
 
-// out = loop(a, b), where a loop takes plain arrays. False: not for these dtypes.
+// out = loop(a, b), where a loop takes plain arrays. False: not for these dtypes. ATen orders no unsigned numbers but bytes, so
+// they are compared here whatever the result's dtype.
 template <class Loop>
 bool compare(const at::Tensor& a, const at::Tensor& b, const at::Tensor& out, Loop&& loop) {
-  if (a.scalar_type() != b.scalar_type() || out.scalar_type() != at::kBool) return false;
+  if (a.scalar_type() != b.scalar_type()) return false;
+  if (out.scalar_type() != at::kBool) {
+    if (!c10::isBarebonesUnsignedType(a.scalar_type())) return false;
+    const at::Tensor truth = at::empty(out.sizes(), out.options().dtype(at::kBool));
+    compare(a, b, truth, loop);
+    out.copy_(truth);
+    return true;
+  }
   const at::ScalarType type = a.scalar_type() == at::kBool ? at::kByte : a.scalar_type();  // bool is a byte of 0 or 1
-  return for_types<float, double, int64_t, int32_t, int16_t, int8_t, uint8_t>(type, [&](auto tag) {
+  return for_types<float, double, int64_t, int32_t, int16_t, int8_t, uint8_t, uint64_t, uint32_t, uint16_t>(type, [&](auto tag) {
     using T = decltype(tag);
     at::TensorIterator iterator = strips_of(out, a, b);
     by_strips<uint8_t, T, T>(iterator, [&](uint8_t* to, const T* x, const T* y, int64_t count) { loop(to, x, y, count); });
@@ -48,24 +59,32 @@ at::Tensor as_compared(const at::Tensor& self, const at::Scalar& number) {
   if (type == at::kFloat || type == at::kDouble) return wrapped(number).to(type);  // what is too large becomes infinite
   if (!number.isIntegral(false) || number.type() == c10::ScalarType::UInt64) return {};
   const int64_t whole = number.toLong();
-  const bool fits = type == at::kLong || (type == at::kInt && whole == static_cast<int32_t>(whole));
+  const bool fits = type == at::kLong || (type == at::kInt && whole == static_cast<int32_t>(whole)) ||
+                    (type == at::kUInt64 && whole >= 0) || (type == at::kUInt32 && whole == static_cast<uint32_t>(whole)) ||
+                    (type == at::kUInt16 && whole == static_cast<uint16_t>(whole));
   return fits ? at::scalar_tensor(whole, type) : at::Tensor();
 }
 
 }  // namespace
 
-#define COMPARISON(NAME, FUNCTION, SIGN, LOOP)                                                                            \
-  OP_FULL(aclnn##NAME##Tensor, elementwise(out, self, other),                                                             \
-          (fast::binary<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {                        \
-    if (!compare(self, other, out, LOOP)) at::cpu::FUNCTION##_outf(self, other, out);                                     \
-  }                                                                                                                       \
-  OP_FULL(aclnn##NAME##Scalar, elementwise(out, self),                                                                    \
-          (fast::with_scalar<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {                   \
-    const at::Tensor number = as_compared(self, other);                                                                   \
-    if (!number.defined() || !compare(self, number, out, LOOP)) at::cpu::FUNCTION##_outf(self, wrapped(other), out);      \
-  }                                                                                                                       \
-  OP_COST(aclnnInplace##NAME##Tensor, elementwise(selfRef, other)) { at::cpu::FUNCTION##_outf(selfRef, other, selfRef); } \
-  OP_COST(aclnnInplace##NAME##Scalar, elementwise(selfRef)) { at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef); }
+#define COMPARISON(NAME, FUNCTION, SIGN, LOOP)                                                                       \
+  OP_FULL(aclnn##NAME##Tensor, elementwise(out, self, other),                                                        \
+          (fast::binary<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {                   \
+    if (!compare(self, other, out, LOOP)) at::cpu::FUNCTION##_outf(self, other, out);                                \
+  }                                                                                                                  \
+  OP_FULL(aclnn##NAME##Scalar, elementwise(out, self),                                                               \
+          (fast::with_scalar<true, bool>(self, other, out, [](auto a, auto b) { return a SIGN b; }))) {              \
+    const at::Tensor number = as_compared(self, other);                                                              \
+    if (!number.defined() || !compare(self, number, out, LOOP)) at::cpu::FUNCTION##_outf(self, wrapped(other), out); \
+  }                                                                                                                  \
+  OP_COST(aclnnInplace##NAME##Tensor, elementwise(selfRef, other)) {                                                 \
+    if (!compare(selfRef, other, selfRef, LOOP)) at::cpu::FUNCTION##_outf(selfRef, other, selfRef);                  \
+  }                                                                                                                  \
+  OP_COST(aclnnInplace##NAME##Scalar, elementwise(selfRef)) {                                                        \
+    const at::Tensor number = as_compared(selfRef, other);                                                           \
+    if (!number.defined() || !compare(selfRef, number, selfRef, LOOP))                                               \
+      at::cpu::FUNCTION##_outf(selfRef, wrapped(other), selfRef);                                                    \
+  }
 #define AS_GIVEN(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, a, b, count); }
 #define CHANGED_OVER(LOOP) [](uint8_t* to, const auto* a, const auto* b, int64_t count) { LOOP(to, b, a, count); }
 

@@ -41,7 +41,15 @@ OP_COST(aclnnInplaceFillTensor, elementwise(selfRef)) { at::cpu::fill_(selfRef, 
 OP(aclnnInplaceFillDiagonal) { selfRef.fill_diagonal_(fillValue, wrap); }
 
 OP_COST(aclnnArange, 4 * elementwise(out)) { at::cpu::arange_outf(start, end, step, out); }
-OP_COST(aclnnRange, 4 * elementwise(out)) { at::cpu::range_outf(start, end, step, out); }
+OP_COST(aclnnRange, 4 * elementwise(out)) {
+  // Of whole numbers with steps below 1; ATen divides by the step's whole part, which ends the process.
+  if (c10::isIntegralType(out.scalar_type(), false) && step.isFloatingPoint() && std::abs(step.toDouble()) < 1 &&
+      step.toDouble() != 0) {
+    out.copy_(at::range(start, end, step, at::kDouble));
+  } else {
+    at::cpu::range_outf(start, end, step, out);
+  }
+}
 OP_COST(aclnnLinspace, 4 * elementwise(out)) { at::cpu::linspace_outf(start, end, steps, out); }
 OP_COST(aclnnLogSpace, 8 * elementwise(result)) { at::cpu::logspace_outf(start, end, steps, base, result); }
 OP_COST(aclnnEye, elementwise(out)) { at::cpu::eye_outf(n, m, out); }

@@ -2,6 +2,7 @@
 #include <ATen/ops/copy_compositeexplicitautograd_dispatch.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "op/fast_path.h"
 #include "op/simd/float_loops.h"
@@ -163,7 +164,16 @@ FOREACH_UNARY(Cos, cos)
 FOREACH_UNARY(Cosh, cosh)
 FOREACH_UNARY(Erf, erf)
 FOREACH_UNARY(Erfc, erfc)
-FOREACH_UNARY(Exp, exp)
+// Of whole numbers cut to whole ones, and to the greatest.
+OP(aclnnForeachExp) {
+  each(x, out, [](const at::Tensor& from, at::Tensor& to) {
+    const bool cut =
+        from.scalar_type() == to.scalar_type() && for_types<uint8_t, int8_t, int16_t>(to.scalar_type(), [&](auto most) {
+          to.copy_(from.to(at::kFloat).exp_().clamp_max_(std::numeric_limits<decltype(most)>::max()));
+        });
+    if (!cut) at::cpu::exp_outf(from, to);
+  });
+}
 FOREACH_UNARY(Expm1, expm1)
 FOREACH_UNARY(Log, log)
 FOREACH_UNARY(Log10, log10)

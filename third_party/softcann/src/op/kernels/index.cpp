@@ -6,6 +6,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/signed_bits.h"
 #include "rt/base/error.h"
 
 using namespace softcann::op;
@@ -98,7 +99,11 @@ OP(aclnnInplaceIndexFillTensor) {
   for (const int64_t i : index) selfRef.select(dim, i).fill_(value);
 }
 
-OP(aclnnGather) { at::cpu::gather_outf(self, dim, index.to(at::kLong), false, out); }
+OP(aclnnGather) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "aclnnGather: ", self.scalar_type(), " into ", out.scalar_type());
+  write_signed_bits(out,
+                    [&](at::Tensor& bits) { at::cpu::gather_outf(signed_bits(self), dim, index.to(at::kLong), false, bits); });
+}
 // Negative indices count from the end; those of V3 must not be negative.
 OP(aclnnGatherV2) {
   const at::Tensor flat = index.reshape({-1});
@@ -169,7 +174,10 @@ OP(aclnnScatterNd) {
   scatter_nd_into(out, indices, updates);
 }
 
-OP(aclnnTake) { at::cpu::take_outf(self, index.to(at::kLong), out); }
+OP(aclnnTake) {
+  TORCH_CHECK(self.scalar_type() == out.scalar_type(), "aclnnTake: ", self.scalar_type(), " into ", out.scalar_type());
+  write_signed_bits(out, [&](at::Tensor& bits) { at::cpu::take_outf(signed_bits(self), index.to(at::kLong), bits); });
+}
 OP(aclnnInplacePut) {
   at::Tensor target = accumulate ? summed_in(selfRef) : selfRef;
   const at::Tensor same = source.to(target.scalar_type());
@@ -193,8 +201,8 @@ void put_front(const at::Tensor& out, const at::Tensor& value) {
 }  // namespace
 
 OP(aclnnMaskedSelect) { put_front(out, at::masked_select(self, mask.to(at::kBool))); }
-OP(aclnnNonzero) { put_front(out, at::nonzero(self)); }
-OP(aclnnNonzeroV2) { put_front(out, at::nonzero(self).t()); }
+OP(aclnnNonzero) { put_front(out, at::nonzero(signed_bits(self))); }
+OP(aclnnNonzeroV2) { put_front(out, at::nonzero(signed_bits(self)).t()); }
 OP(aclnnInplaceMaskedScatter) { selfRef.masked_scatter_(mask.to(at::kBool), source); }
 
 OP(aclnnUnique) {
@@ -208,10 +216,25 @@ OP(aclnnUnique2) {
   put(inverseOut, inverse, returnInverse);
   if (returnCounts) put_front(countsOut, counts);
 }
+namespace {
+
+// ATen compares whole slices of complex numbers by their parts, but knows no single complex numbers.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> unique_neighbours(const at::Tensor& self, std::optional<int64_t> dim, bool inverse,
+                                                                 bool counts) {
+  if (!self.is_complex()) return at::unique_consecutive(self, inverse, counts, dim);
+  const at::Tensor parts = at::view_as_real(dim ? self : self.flatten());
+  const int64_t along = dim ? at::maybe_wrap_dim(*dim, self.dim()) : 0;
+  auto [value, places, lengths] = at::unique_dim_consecutive(parts, along, inverse, counts);
+  if (!dim && inverse) places = places.view(self.sizes());
+  return {at::view_as_complex(value.contiguous()), places, lengths};
+}
+
+}  // namespace
+
 OP(aclnnUniqueConsecutive) {
   constexpr int64_t no_dim = 1000;  // the published client's way to say "flattened"
   const auto [value, inverse, counts] =
-      at::unique_consecutive(self, returnInverse, returnCounts, dim == no_dim ? std::nullopt : std::optional<int64_t>(dim));
+      unique_neighbours(self, dim == no_dim ? std::nullopt : std::optional<int64_t>(dim), returnInverse, returnCounts);
   put_front(valueOut, value);
   put(inverseOut, inverse, returnInverse);
   if (returnCounts) put_front(countsOut, counts);

@@ -54,8 +54,8 @@ void softcann::op::write_slots(const at::Tensor& cache, const at::Tensor& slots,
   if (!tiled) {
     const at::Tensor values = value.view({slot.numel(), cache.size(2), -1});
     if (write_strided_pages(cache, slot, values)) return;
-    cache.view({cache.size(0) * cache.size(1), cache.size(2), -1}).index_copy_(0, slot, values);
-    return;
+    return write_in_sizes(cache, {cache.size(0) * cache.size(1), cache.size(2), values.size(2)},
+                          [&](at::Tensor& kept_rows) { kept_rows.index_copy_(0, slot, values); });
   }
   const int64_t lanes = lanes_of(cache), length = rows_of_page(cache, true, value.size(1));
   write_in_sizes(cache, {cache.size(0), -1, length, lanes}, [&](const at::Tensor& tiles) {
@@ -144,7 +144,8 @@ OP(aclnnQkvRmsNormRopeCache) {
   TORCH_CHECK(qkvSize.size() == 4 && headNums.size() == 3, "aclnnQkvRmsNormRopeCache: qkvSize has ", qkvSize.size(),
               " and headNums ", headNums.size(), " numbers, not 4 and 3");
   const int64_t tokens = qkvSize[0] * qkvSize[1], size = qkvSize[3];
-  const at::Tensor all = qkv.view({tokens, qkvSize[2], size}), c = cos.reshape({tokens, 1, -1}), s = sin.reshape({tokens, 1, -1});
+  const at::Tensor all = qkv.reshape({tokens, qkvSize[2], size}), c = cos.reshape({tokens, 1, -1}),
+                   s = sin.reshape({tokens, 1, -1});
   const at::Tensor q = rounded_to(rope(row_norm(all.narrow(1, 0, headNums[0]), qGamma, epsilon), c, s, false), qkv);
   const at::Tensor k = rounded_to(rope(row_norm(all.narrow(1, headNums[0], headNums[1]), kGamma, epsilon), c, s, false), qkv);
   const at::Tensor v = all.narrow(1, headNums[0] + headNums[1], headNums[2]);
@@ -303,7 +304,8 @@ at::Tensor by_rows(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
   store(kvCacheRef, k.latent, quantScaleCkvOptional, INDEX, cacheModeOptional);                                                \
   store(krCacheRef, k.turned, quantScaleCkrOptional, INDEX, cacheModeOptional);                                                \
   if (QUANTIZED_QUERIES) {                                                                                                     \
-    quantize_rows(widened(q.latent), queryOut.view(q.latent.sizes()), dequantScaleQNopeOutOptional);                           \
+    write_in_sizes(queryOut, q.latent.sizes(),                                                                                 \
+                   [&](at::Tensor& rows) { quantize_rows(widened(q.latent), rows, dequantScaleQNopeOutOptional); });           \
   } else {                                                                                                                     \
     put(queryOut, q.latent);                                                                                                   \
     put_or_zero(dequantScaleQNopeOutOptional, {}, false);                                                                      \

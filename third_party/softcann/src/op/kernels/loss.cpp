@@ -18,9 +18,7 @@ int64_t reduction_of(const char* text) {
 at::Tensor reduced(const at::Tensor& values, int64_t reduction) {
   return reduction == at::Reduction::None ? values : reduction == at::Reduction::Mean ? values.mean() : values.sum();
 }
-at::Tensor class_index(const at::Tensor& target) {
-  return target.scalar_type() == at::kLong || target.scalar_type() == at::kByte ? target : target.to(at::kLong);
-}
+at::Tensor class_index(const at::Tensor& target) { return target.to(at::kLong); }
 
 // Loss kernels of ATen resize their outputs, so they get tensors of the shapes they mean.
 at::Tensor shaped(const at::Tensor& out, int64_t reduction, at::IntArrayRef sizes) {

@@ -47,7 +47,9 @@ struct InitRouting {
       const at::Tensor turn = routing.turns(), kept = (turn < capacity).nonzero().squeeze(1);
       const at::Tensor to = (routing.experts * capacity + turn).index_select(0, kept);
       place.index_copy_(0, routing.order.index_select(0, kept), to);
-      store(out.view({-1, out.size(-1)}), to, routing.tokens().index_select(0, kept), routing.experts.index_select(0, kept));
+      write_in_sizes(out, {out.numel() / std::max<int64_t>(out.size(-1), 1), out.size(-1)}, [&](at::Tensor& rows) {
+        store(rows, to, routing.tokens().index_select(0, kept), routing.experts.index_select(0, kept));
+      });
     }
     put(places, place);
     if (given(counts) && drop_pad == 0 && count_mode != 0) {

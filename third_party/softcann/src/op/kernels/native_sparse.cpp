@@ -5,6 +5,7 @@
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
+#include "op/kernels/dense_result.h"
 #include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
@@ -180,6 +181,7 @@ OP_COST(aclnnNsaCompressAttention, Importance{compressBlockSize, compressStride,
   TORCH_CHECK(rows.size() == windows.size(), "aclnnNsaCompressAttention: ", rows.size(), " sequences of queries and ",
               windows.size(), " of keys");
   const Importance importance{compressBlockSize, compressStride, selectBlockSize, key.size(1)};
+  const DenseResult tops(softmaxMaxOut), totals(softmaxSumOut);
   int64_t blocks_before = 0;
   for (size_t i = 0; i < rows.size(); ++i) {
     int64_t blocks = importance.blocks(windows[i].size());
@@ -210,9 +212,11 @@ OP_COST(aclnnNsaCompressAttention, Importance{compressBlockSize, compressStride,
       const at::Tensor part = sequence_statistics(out, rows[i].start, rows[i].end);
       put(part, value.expand_as(part));
     };
-    put_packed(softmaxMaxOut, result.top);
-    put_packed(softmaxSumOut, result.total);
+    put_packed(tops.value(), result.top);
+    put_packed(totals.value(), result.total);
   }
+  tops.finish();
+  totals.finish();
 }
 
 namespace {

@@ -8,10 +8,18 @@ OP(aclnnConstantPadNd) {
   into(out, [&] { return at::constant_pad_nd(self, pad, value); });
 }
 
+namespace {
+
+// Truth values as the bytes that they are, which ATen's reflections know.
+at::Tensor as_bytes(const at::Tensor& self) { return self.scalar_type() == at::kBool ? self.view(at::kByte) : self; }
+const at::Tensor& as_given(const at::Tensor& self) { return self; }
+
+}  // namespace
+
 // See Note [Outputs that ATen lays out]. A gradient of many elements to one deserves float32.
-#define PAD(NAME, FUNCTION)                                                                 \
+#define PAD(NAME, FUNCTION, INPUT)                                                          \
   OP(aclnn##NAME) {                                                                         \
-    into(out, [&] { return at::FUNCTION(self, padding); });                                 \
+    into(out, [&] { return at::FUNCTION(INPUT(self), padding); });                          \
   }                                                                                         \
   OP(aclnn##NAME##Backward) {                                                               \
     if (low_precision(gradOutput)) {                                                        \
@@ -20,12 +28,12 @@ OP(aclnnConstantPadNd) {
       into(gradInput, [&] { return at::FUNCTION##_backward(gradOutput, self, padding); });  \
     }                                                                                       \
   }
-PAD(ReflectionPad1d, reflection_pad1d)
-PAD(ReflectionPad2d, reflection_pad2d)
-PAD(ReflectionPad3d, reflection_pad3d)
-PAD(ReplicationPad1d, replication_pad1d)
-PAD(ReplicationPad2d, replication_pad2d)
-PAD(ReplicationPad3d, replication_pad3d)
+PAD(ReflectionPad1d, reflection_pad1d, as_bytes)
+PAD(ReflectionPad2d, reflection_pad2d, as_bytes)
+PAD(ReflectionPad3d, reflection_pad3d, as_bytes)
+PAD(ReplicationPad1d, replication_pad1d, as_given)
+PAD(ReplicationPad2d, replication_pad2d, as_given)
+PAD(ReplicationPad3d, replication_pad3d, as_given)
 
 OP(aclnnCircularPad2d) { put(out, at::_pad_circular(self, padding)); }
 OP(aclnnCircularPad3d) { put(out, at::_pad_circular(self, padding)); }

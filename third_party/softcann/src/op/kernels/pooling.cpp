@@ -248,11 +248,36 @@ OP(aclnnMaxPool2dWithMaskBackward) {
   max_pool2d_gradient(gradOutput, self, kernelSize, stride, padding, dilation, ceilMode, index, gradInput);
 }
 
+namespace {
+
+// Whole numbers in a floating type that holds them all, or their bits: ATen puts back only such. What is left out is 0 in both.
+at::Tensor as_put_back(const at::Tensor& self) {
+  switch (self.scalar_type()) {
+    case at::kByte:
+    case at::kChar:
+    case at::kShort:
+      return self.to(at::kFloat);
+    case at::kInt:
+      return self.to(at::kDouble);
+    case at::kLong:
+      return self.view(at::kDouble);
+    default:
+      return self;
+  }
+}
+void put_back(const at::Tensor& out, const at::Tensor& self, const at::Tensor& result) {
+  put(out, self.scalar_type() == at::kLong ? result.view(at::kLong) : result);
+}
+
+}  // namespace
+
 OP(aclnnMaxUnpool2d) {
-  into(out, [&] { return at::max_unpool2d(self, indices.to(at::kLong), outputSize); });
+  const Placement placement(out);
+  put_back(out, self, at::max_unpool2d(as_put_back(self), indices.to(at::kLong), outputSize));
 }
 OP(aclnnMaxUnpool3d) {
-  into(outRef, [&] { return at::max_unpool3d(self, indices.to(at::kLong), outputSize, stride, padding); });
+  const Placement placement(outRef);
+  put_back(outRef, self, at::max_unpool3d(as_put_back(self), indices.to(at::kLong), outputSize, stride, padding));
 }
 OP(aclnnMaxUnpool2dBackward) { put(out, gradOutput.flatten(-2).gather(-1, indices.to(at::kLong).flatten(-2)).view(out.sizes())); }
 OP(aclnnMaxUnpool3dBackward) { put(out, gradOutput.flatten(-3).gather(-1, indices.to(at::kLong).flatten(-3)).view(out.sizes())); }

@@ -85,6 +85,12 @@ SOFTCANN_CLONES void normal_numbers(const uint32_t* words, int64_t count, float 
 }  // namespace
 
 void fill_uniform(at::Tensor& out, double from, double to, PhiloxKey key) {
+  if (c10::isIntegralType(out.scalar_type(), false)) {  // cut to whole numbers
+    at::Tensor wide = at::empty(out.sizes(), out.options().dtype(at::kDouble));
+    fill_uniform(wide, from, to, key);
+    out.copy_(wide);
+    return;
+  }
   fill_from_unit(out, key, [=](auto unit) {
     using C = decltype(unit);
     return static_cast<C>(from) + unit * static_cast<C>(to - from);
@@ -135,6 +141,12 @@ double random_cost(const at::Tensor& out, double ns_per_element = 2) {
 
 // Whole numbers in [from, from + range); range 0 means all 2^64.
 void fill_integers(at::Tensor& out, int64_t from, uint64_t range, PhiloxKey key) {
+  if (out.is_complex()) {  // real numbers
+    at::Tensor real = at::empty(out.sizes(), out.options().dtype(c10::toRealValueType(out.scalar_type())));
+    fill_integers(real, from, range, key);
+    out.copy_(real);
+    return;
+  }
   const bool wide = range == 0 || range > std::numeric_limits<uint32_t>::max();
   through_contiguous(out, [&](at::Tensor& dense) {
     AT_DISPATCH_ALL_TYPES_AND3(at::kHalf, at::kBFloat16, at::kBool, dense.scalar_type(), "random", [&] {

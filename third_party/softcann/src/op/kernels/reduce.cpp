@@ -41,6 +41,18 @@ bool small_column_sums(const at::Tensor& self, at::IntArrayRef dims, const at::T
   return true;
 }
 
+// The mean of whole numbers into whole numbers is cut to one.
+void mean(const at::Tensor& self, at::IntArrayRef dims, bool keep, at::Tensor& out) {
+  const auto whole = [](const at::Tensor& tensor) { return c10::isIntegralType(tensor.scalar_type(), false); };
+  if (!whole(out) || !whole(self)) {
+    at::cpu::mean_outf(self, maybe(dims), keep, out.scalar_type(), out);
+    return;
+  }
+  const at::Tensor sum = at::cpu::sum(self, maybe(dims), keep, at::kLong);
+  const int64_t count = self.numel() / std::max<int64_t>(sum.numel(), 1);
+  at::cpu::div_outf(sum, at::scalar_tensor(std::max<int64_t>(count, 1), at::kLong), "trunc", out);
+}
+
 }  // namespace
 
 OP_FULL(aclnnReduceSum, reduction(self), small_column_sums(self, dims, out)) {
@@ -50,12 +62,12 @@ OP_COST(aclnnReduceNansum, reduction(self)) {
   require(!self.is_complex(), self, "nansum");
   at::cpu::nansum_outf(self, maybe(dim), keepDim, out.scalar_type(), out);
 }
-OP_COST(aclnnMean, reduction(self)) { at::cpu::mean_outf(self, maybe(dim), keepDim, out.scalar_type(), out); }
+OP_COST(aclnnMean, reduction(self)) { mean(self, dim, keepDim, out); }
 OP_COST(aclnnMeanV2, reduction(self)) {
   if (dim.empty() && noopWithEmptyAxes) {
     out.copy_(self);
   } else {
-    at::cpu::mean_outf(self, maybe(dim), keepDim, out.scalar_type(), out);
+    mean(self, dim, keepDim, out);
   }
 }
 OP_COST(aclnnProd, reduction(self)) {
@@ -161,7 +173,7 @@ OP_COST(aclnnHistc, reduction(self, 3)) {
   }
 }
 OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }
-OP(aclnnTrace) { out.copy_(at::cpu::trace(self)); }
+OP(aclnnTrace) { out.copy_(at::cpu::trace(self.scalar_type() == at::kBool ? self.to(at::kLong) : self)); }
 OP(aclnnRenorm) {
   require(fractional(self) || self.is_complex(), self, "renorm");
   at::cpu::renorm_outf(self, p, dim, maxNorm, out);

@@ -32,12 +32,13 @@ struct RingUpdate {
   // [T, N, 8] as the queries lie. The ends of the sequences may start with 0.
   at::Tensor by_tokens(const at::Tensor& packed) const {
     if (statistics == "TND") return packed;
+    const at::Tensor dense = packed.contiguous();
     at::Tensor whole = at::empty(packed.sizes(), packed.options());
     int64_t start = 0;
     for (const int64_t end : given(ends) ? host_numbers(ends) : std::vector<int64_t>{packed.size(0)}) {
       TORCH_CHECK(end >= start && end <= packed.size(0), "ring attention: actualSeqQlen ", ends, " for ", packed.size(0),
                   " tokens");
-      whole.slice(0, start, end).copy_(sequence_statistics(packed, start, end).transpose(0, 1));
+      whole.slice(0, start, end).copy_(sequence_statistics(dense, start, end).transpose(0, 1));
       start = end;
     }
     return whole;

@@ -1,6 +1,7 @@
 // Running sums, products, maxima.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/signed_bits.h"
 #include "op/kernels/row_scan.h"
 
 using namespace softcann::op;
@@ -12,17 +13,21 @@ double scan(const at::Tensor& self) {
   return call_ns + (self.defined() ? ns_per_element * static_cast<double>(self.numel()) : 0);
 }
 
+void products(const at::Tensor& self, int64_t dim, const at::Tensor& out) {
+  if (scan_along(self, dim, true, out)) return;
+  const bool unsigned_numbers =
+      c10::isBarebonesUnsignedType(self.scalar_type()) || c10::isBarebonesUnsignedType(out.scalar_type());
+  const at::Tensor same = unsigned_numbers ? self.to(out.scalar_type()) : self;
+  write_signed_bits(out, [&](at::Tensor& bits) { at::cpu::cumprod_outf(signed_bits(same), dim, bits.scalar_type(), bits); });
+}
+
 }  // namespace
 
 OP_COST(aclnnCumsum, scan(self)) {
   if (!scan_along(self, dim, false, out)) at::cpu::cumsum_outf(self, dim, out.scalar_type(), out);
 }
-OP_COST(aclnnCumprod, scan(input)) {
-  if (!scan_along(input, dim.toLong(), true, out)) at::cpu::cumprod_outf(input, dim.toLong(), out.scalar_type(), out);
-}
-OP_COST(aclnnInplaceCumprod, scan(input)) {
-  if (!scan_along(input, dim.toLong(), true, input)) at::cpu::cumprod_outf(input, dim.toLong(), input.scalar_type(), input);
-}
+OP_COST(aclnnCumprod, scan(input)) { products(input, dim.toLong(), out); }
+OP_COST(aclnnInplaceCumprod, scan(input)) { products(input, dim.toLong(), input); }
 // exclusive: element i is left out of its own sum. reverse: from the end.
 OP_COST(aclnnCumsumV2, 3 * scan(self)) {
   at::Tensor source = reverse ? self.flip(dim) : self;

@@ -178,8 +178,15 @@ OP(aclnnScatterPaKvCache) {
     return;
   }
   require_plain_cache(compressLensOptional, cacheModeOptional);
-  fill_slots(keyCacheRef, key, slotMapping);
-  fill_slots(valueCacheRef, value, slotMapping);
+  const std::string_view mode = scatterModeOptional;
+  const bool heads_first = mode == "NHSD";  // caches [blocks, heads, block_size, size]
+  TORCH_CHECK(heads_first || mode.empty() || mode == "None" || mode == "Nct", "paged cache: the scatter mode '", mode,
+              "' is not supported; None, Nct and NHSD are");
+  const auto fill = [&](const at::Tensor& cache, const at::Tensor& rows) {
+    if (rows.numel() != 0) fill_slots(heads_first ? cache.transpose(1, 2) : cache, rows, slotMapping);
+  };
+  fill(keyCacheRef, key);
+  fill(valueCacheRef, value);  // empty where values are the keys
 }
 
 // uniqueIndices: to which of the new rows each of the old ones goes.

@@ -21,6 +21,26 @@ std::optional<double> limit_of(float value, const at::Tensor& self) {
   return value;
 }
 
+// Whole numbers have digits before the point alone; those in the middle go to the even multiple, as fractions do.
+at::Tensor rounded_whole(const at::Tensor& self, int64_t digits) {
+  constexpr int64_t most_digits = 18;  // of a power of ten in int64
+  if (digits <= 0) return self;
+  if (digits > most_digits) return at::zeros_like(self);
+  int64_t step = 1;
+  for (int64_t i = 0; i < digits; ++i) step *= 10;
+  const at::Tensor wide = self.to(at::kLong), quotient = at::div(wide, step, "floor"), rest = wide - quotient * step;
+  const at::Tensor odd = quotient.bitwise_and(1).to(at::kBool);
+  return (quotient + rest.gt(step / 2).logical_or_(rest.eq(step / 2).logical_and_(odd))) * step;
+}
+
+void round_decimals(const at::Tensor& self, int64_t decimals, at::Tensor& out) {
+  if (c10::isIntegralType(self.scalar_type(), false) && self.scalar_type() == out.scalar_type()) {
+    out.copy_(rounded_whole(self, -decimals));
+  } else {
+    at::cpu::round_outf(self, decimals, out);
+  }
+}
+
 // A negative eps means none.
 std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std::optional<double>(eps); }
 
@@ -37,7 +57,13 @@ std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std
   INPLACE(aclnnInplace##NAME, FUNCTION, IN##Ref)
 
 OP_FULL(aclnnNeg, elementwise(out, self), fast::unary<true>(self, out, negated)) { at::cpu::neg_outf(self, out); }
-OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) { at::cpu::abs_outf(self, out); }
+OP_FULL(aclnnAbs, elementwise(out, self), fast::unary<true>(self, out, magnitude)) {
+  if (self.scalar_type() == at::kBool) {
+    out.copy_(self);
+  } else {
+    at::cpu::abs_outf(self, out);
+  }
+}
 // Not a loop of ours: ATen takes MKL's square root, which is not always the nearest number.
 UNARY(aclnnSqrt, sqrt, self, out)
 BOTH(Rsqrt, rsqrt, self)
@@ -65,7 +91,23 @@ BOTH(Exp, exp, self)
 BOTH(Exp2, exp2, self)
 BOTH(Expm1, expm1, self)
 BOTH(Floor, floor, self)
-BOTH(Frac, frac, input)
+// Of whole numbers 0.
+OP_FULL(aclnnFrac, elementwise(out, input), small_unary(at::native::frac_stub, input, out)) {
+  if (fractional(input)) {
+    at::cpu::frac_outf(input, out);
+  } else {
+    require(c10::isIntegralType(input.scalar_type(), false) && input.scalar_type() == out.scalar_type(), input, "frac");
+    out.zero_();
+  }
+}
+OP_FULL(aclnnInplaceFrac, elementwise(inputRef), small_unary(at::native::frac_stub, inputRef, inputRef)) {
+  if (fractional(inputRef)) {
+    at::cpu::frac_outf(inputRef, inputRef);
+  } else {
+    require(c10::isIntegralType(inputRef.scalar_type(), false), inputRef, "frac");
+    inputRef.zero_();
+  }
+}
 UNARY(aclnnLgamma, lgamma, self, out)
 BOTH(Log, log, self)
 BOTH(Log10, log10, self)
@@ -85,8 +127,8 @@ BOTH(Trunc, trunc, self)
 UNARY(aclnnAngleV2, angle, x, out)
 
 OP_COST(aclnnSquare, elementwise(out, self)) { at::cpu::mul_outf(self, self, out); }
-OP_COST(aclnnRoundDecimals, elementwise(out, self)) { at::cpu::round_outf(self, decimals, out); }
-OP_COST(aclnnInplaceRoundDecimals, elementwise(selfRef)) { at::cpu::round_outf(selfRef, decimals, selfRef); }
+OP_COST(aclnnRoundDecimals, elementwise(out, self)) { round_decimals(self, decimals, out); }
+OP_COST(aclnnInplaceRoundDecimals, elementwise(selfRef)) { round_decimals(selfRef, decimals, selfRef); }
 OP_COST(aclnnNanToNum, elementwise(out, self)) {
   at::cpu::nan_to_num_outf(self, nan, limit_of(posinf, self), limit_of(neginf, self), out);
 }
