@@ -6,9 +6,9 @@ from .calls import Resolver, Value, normalize, used_names
 from .defaults import complete
 from .errors import RegistryError, RegistryErrors
 from .mixed import casts
-from .registry import VARIANTS, Entry
+from .registry import VARIANTS, CustomEntry, Entry
 from .schemas import Schemas
-from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper
+from .wrappers import cpp_name, device_check, device_scope, forward, output_check, signature_of, structured_wrapper, symbolic
 
 
 class Unit(NamedTuple):
@@ -92,6 +92,7 @@ class _Builder:
         call = f"native::{self.entry.impl}({', '.join(forward(b) for b in signature.arguments())})"
         text = [f"// {self.entry.op}", signature.decl(name=name) + " {", *output_check(function), *device_scope(function),
                 f"  return {call};", "}", ""]
+        text, name = self._symbolic(function, text, name)
         return self._unit(function, "\n".join(text), [(self.entry.op, name)],
                           [signature.decl(name=self.entry.impl) + ";"])
 
@@ -203,8 +204,14 @@ class _Builder:
                 text += self._into(member, [a.name for a in member.func.arguments.out])
             else:
                 text += self._into(member, [])
-            registered.append((str(member.func.name), f"npu_{cpp_name(str(member.func.name))}"))
+            text, name = self._symbolic(member, text, f"npu_{cpp_name(str(member.func.name))}")
+            registered.append((str(member.func.name), name))
         return self._unit(function, "\n".join(text), registered)
+
+    def _symbolic(self, function, text: List[str], kernel: str) -> Tuple[List[str], str]:
+        """The text with what a custom operator's lists of SymInt need, and the function to register."""
+        wrapper = symbolic(function, kernel) if isinstance(self.entry, CustomEntry) else []
+        return text + wrapper, f"{kernel}_symint" if wrapper else kernel
 
     def _members(self, function) -> List:
         """The overloads this entry serves."""

@@ -21,6 +21,17 @@ def forward(binding) -> str:
     return f"std::move({binding.name})" if by_value else binding.name
 
 
+def symbolic(function, kernel: str) -> List[str]:
+    """`kernel` as the dispatcher calls it boxed, with what Python made of sizes that are tensors: a list of SymInt. PyTorch's own
+    operators are called by their autograd kernels instead, which make plain integers of them. None where the schema has no SymInt."""
+    plain, symints = signature_of(function), signature_of(function, symint=True)
+    if plain.decl() == symints.decl():
+        return []
+    arguments = [f"concrete({given.name})" if given.nctype != wanted.nctype else forward(given)
+                 for given, wanted in zip(symints.arguments(), plain.arguments())]
+    return [symints.decl(name=f"{kernel}_symint") + " {", f"  return {kernel}({', '.join(arguments)});", "}", ""]
+
+
 def structured_wrapper(function, group, kernel: str, arguments: List[str], computed: bool, fast: List[str],
                         direct: bool, casts: List[str]) -> List[str]:
     """What the dispatcher calls: meta() makes or checks the outputs, then the shared kernel runs. `direct`: CANN's operator

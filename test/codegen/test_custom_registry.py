@@ -44,6 +44,15 @@ def test_an_entry(tmp_path, torch_schemas):
     assert '{"npu_swiglu", "npu_swiglu(Tensor input, int dim=-1) -> Tensor", "native", &kGrad_npu_swiglu, nullptr}' in table
 
 
+def test_sizes_come_as_python_gives_them(tmp_path, torch_schemas):
+    customs, functions = load(tmp_path, SWIGLU.replace("Tensor self, int dim=-1) -> Tensor\n  aclnn: aclnnSwiGlu(",
+                                                       "Tensor self, SymInt dim=-1) -> Tensor\n  aclnn: aclnnSwiGlu("))
+    forward, backward = custom.build(customs, functions, torch_schemas, contract.load(CONTRACT))
+    assert "return npu_npu_swiglu(self, concrete(dim));" in forward.text
+    assert forward.registered == [("npu_swiglu", "npu_npu_swiglu_symint")]
+    assert backward.registered == [("npu_swiglu_backward", "npu_npu_swiglu_backward")]
+
+
 def test_gradient_with_constants(tmp_path):
     swiglu = SWIGLU.replace("(grad[0], self, dim)", "(grad[0], self, 7)")
     assert load(tmp_path, swiglu)[0][0].grad.arguments[2] == ("kNumber", 7)

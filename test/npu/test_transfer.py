@@ -63,6 +63,9 @@ def test_streams_events_and_generators(run):
     torch.cuda.current_stream().wait_stream(stream)
     end.synchronize()
     assert start.elapsed_time(end) >= 0 and x.sum().item() == 16
+    with torch.cuda.stream(stream):
+        assert torch._C._cuda_getCurrentRawStream(0) == stream.cuda_stream
+    assert torch._C._cuda_getCurrentRawStream(0) == torch.cuda.current_stream().cuda_stream != stream.cuda_stream
     g = torch.Generator(device="cuda").manual_seed(1)
     a = torch.rand(4, device="cuda", generator=g)
     assert torch.equal(a, torch.rand(4, device="cuda", generator=g.manual_seed(1)))

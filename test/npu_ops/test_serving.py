@@ -26,6 +26,23 @@ def last_causal(rows, columns):
 
 
 @DEVICES
+@pytest.mark.parametrize("inference", [False, True])
+def test_lengths_may_be_tensors(device, inference):
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(4, heads, 8, device=device) for heads in (4, 2, 2))
+    attend = lambda rows, columns: torch_npu.npu_fused_infer_attention_score(
+        q, k, v, num_heads=4, num_key_value_heads=2, input_layout="TND", actual_seq_lengths=rows, actual_seq_lengths_kv=columns)[0]
+    expected = attend([1, 4], [2, 4])
+    rows, columns = torch.tensor([1, 4]), torch.tensor([2, 4], dtype=torch.int32)
+    with torch.inference_mode(inference):
+        for ends in ((rows, columns), (rows.to(device), columns.to(device)), (rows, [2, 4]), ([1, 4], list(columns))):
+            assert torch.equal(attend(*ends), expected)
+        grad = lambda tokens: torch_npu.npu_moe_token_permute_grad_v2(
+            torch.randn(4, 8, device=device), torch.arange(4, dtype=torch.int32, device=device), tokens, torch.float32, 2)
+        assert grad(torch.tensor(2)).shape == grad(2).shape == (2, 8)
+
+
+@DEVICES
 def test_packed_attention_over_pages_is_torchs(device):
     torch.manual_seed(0)
     lengths, contexts, tables = [3, 1, 5], [6, 9, 5], [[3, 1], [0, 5, 2], [4, 6]]

@@ -134,6 +134,12 @@ bool exchange_of_few_bits_is_served(const at::Tensor& x, const std::optional<at:
 // Which of two quantised results are wanted: as `mask` says, without it the first, and the second where both are smoothed.
 std::array<bool, 2> wanted_rows(const std::optional<std::array<bool, 2>>& mask, const std::optional<at::Tensor>& smooth1,
                                 const std::optional<at::Tensor>& smooth2);
+// Sizes as they come from Python: plain integers, or symbols of a value. Lists refer to the argument's memory.
+inline int64_t concrete(const c10::SymInt& size) { return size.guard_int(__FILE__, __LINE__); }
+inline at::IntArrayRef concrete(c10::SymIntArrayRef sizes) { return C10_AS_INTARRAYREF_SLOW(sizes); }
+inline at::OptionalIntArrayRef concrete(at::OptionalSymIntArrayRef sizes) {
+  return sizes ? at::OptionalIntArrayRef(concrete(*sizes)) : at::OptionalIntArrayRef();
+}
 // Whether an optional argument is there.
 inline bool given(const std::optional<at::Tensor>& tensor) { return tensor && tensor->defined(); }
 // Scales of columns as the matrix unit takes them where it makes int8 (the default) or float16 of int32 by itself, without scales

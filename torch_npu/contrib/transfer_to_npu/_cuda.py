@@ -7,6 +7,7 @@ import torch
 
 from torch_npu import npu
 from torch_npu.contrib.transfer_to_npu._replace import put
+from torch_npu.npu import streams
 
 SUBMODULES = "_utils amp amp.autocast_mode amp.grad_scaler graphs memory random streams".split()
 _ALIASES = {"CUDAGraph": "NPUGraph", "CUDAPluggableAllocator": "NPUPluggableAllocator"}
@@ -21,6 +22,8 @@ def apply() -> None:
         if ours is not None and theirs is not None:
             _take_over(theirs, ours)
     put(torch.cuda, "get_device_capability", npu._architecture)  # programs for CUDA compare it with numbers
+    # Libraries with kernels for CUDA (bitsandbytes) take it when they are imported, if torch.cuda is available.
+    torch._C._cuda_getCurrentRawStream = streams._get_current_raw_stream
     _changing()
     npu.Stream.cuda_stream = npu.Stream.npu_stream
     npu.Event.cuda_event = npu.Event.npu_event
