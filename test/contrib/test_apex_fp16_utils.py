@@ -257,7 +257,7 @@ def test_what_it_wraps():
     inner = torch_npu.optim.NpuFusedSGD(model.parameters(), lr=0.1, momentum=0.9)
     model(batch(0).npu()).sum().backward()
     inner.step()   # has state of its own before
-    optimizer = FP16_Optimizer(inner)
+    optimizer = FP16_Optimizer(inner, verbose=False)
     assert all(state["momentum_buffer"].dtype == FLOAT for state in optimizer.state.values()) and len(optimizer.state) == 2
     optimizer.backward(model(batch(1).npu()).sum())
     optimizer.step()

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import torch_npu
+from torch_npu.contrib.apex import amp
 from torch_npu.contrib.apex.fused import FP16_Optimizer, FusedAdagrad, FusedAdam, FusedLAMB, FusedNovoGrad
 from torch_npu.contrib.apex.parallel import LARC
 
@@ -191,6 +192,21 @@ def test_a_graph_counts_steps():
     assert optimizer.param_groups[0]["step"].item() == 4
 
 
+def test_capturable_adam_takes_numbers_too():
+    """A loop sets the learning rate, or the checkpoint of an Adam that is not capturable is loaded."""
+    param, same = (torch.nn.Parameter(torch.ones(4, dtype=torch.float16).npu()) for _ in range(2))
+    plain, optimizer = FusedAdam([same], lr=0.1), FusedAdam([param], lr=0.1, capturable=True)
+    for step in range(4):
+        for one, value in ((plain, same), (optimizer, param)):
+            one.param_groups[0]["lr"] = 0.1 / (step + 1)
+            value.grad = torch.full_like(value, 0.5)
+            one.step()
+        if step == 1:
+            optimizer.load_state_dict(plain.state_dict())
+    torch.testing.assert_close(param.detach(), same.detach())
+    assert optimizer.param_groups[0]["step"].item() == 4
+
+
 def test_a_scaler_leaves_the_decision_to_capturable_adam():
     param = torch.nn.Parameter(torch.ones(4).npu())
     optimizer = FusedAdam([param], lr=0.1, capturable=True)
@@ -290,6 +306,44 @@ def test_larc_gives_the_decay_back_when_a_step_fails():
     assert optimizer.param_groups[0]["weight_decay"] == 0.1
     with pytest.raises(NotImplementedError, match="closure"):
         optimizer.step(lambda: 0)
+
+
+@pytest.mark.parametrize("level", ["O1", "O2"])
+def test_larc_under_amp(level):
+    """amp.initialize takes it as it takes an optimizer, also with float32 copies."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3).npu()
+    optimizer = LARC(torch.optim.SGD(model.parameters(), lr=0.1), clip=False)
+    model, optimizer = amp.initialize(model, optimizer, opt_level=level, loss_scale=8.0, verbosity=0)
+    before = [param.detach().clone() for param in amp.master_params(optimizer)]
+    with amp.scale_loss(model(torch.ones(2, 4).npu()).square().sum(), optimizer) as scaled:
+        scaled.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    assert all(param.dtype == torch.float32 for param in before) and all(param.grad is None for param in model.parameters())
+    for param, value in zip(amp.master_params(optimizer), before):   # lr times the trust coefficient
+        assert abs(((param.detach() - value).norm() / value.norm()).item() - 0.1 * 0.02) < 1e-5
+
+
+@pytest.mark.parametrize("make", [lambda p: FusedLAMB(p, lr=0.01), lambda p: FusedNovoGrad(p, lr=0.01), lambda p: FusedAdam(p, lr=0.01, capturable=True)],
+                         ids=["lamb", "novograd", "capturable_adam"])
+def test_optimizers_under_amp(make):
+    """Its float32 copies move as the parameters of a float32 model with the same gradients."""
+    torch.manual_seed(0)
+    model = torch.nn.Linear(4, 3).npu()
+    model, optimizer = amp.initialize(model, make(model.parameters()), opt_level="O2", loss_scale=8.0, verbosity=0)
+    same = [torch.nn.Parameter(master.detach().clone()) for master in amp.master_params(optimizer)]
+    plain = make(same)
+    for step in range(3):
+        optimizer.zero_grad()
+        with amp.scale_loss(model(torch.full((2, 4), step + 1.0).npu()).square().sum(), optimizer) as scaled:
+            scaled.backward()
+        for param, master in zip(same, amp.master_params(optimizer)):
+            param.grad = master.grad.clone()
+        optimizer.step()
+        plain.step()
+    for param, master in zip(same, amp.master_params(optimizer)):
+        torch.testing.assert_close(param.detach(), master.detach())
 
 
 def model_in_half():

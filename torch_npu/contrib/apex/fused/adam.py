@@ -109,7 +109,8 @@ class FusedAdam(NpuFusedAdam):
     def _count(self, group: Any, device: torch.device, found_inf: Optional[Tensor]) -> Tensor:
         """Counts a step of the group, on the device where it is capturable; the number as the operator takes it."""
         if self.capturable:
-            group["step"] = group["step"].to(device)   # a checkpoint may have brought it back on the host
+            # A checkpoint may have brought it back on the host or as a number, or not at all.
+            group["step"] = torch.as_tensor(group.get("step", 0.0), dtype=torch.float32).to(device)
             group["step"].add_(1 if found_inf is None else 1 - found_inf.reshape(()).to(device))
         else:
             group["step"] = group.get("step", 0) + 1
@@ -127,7 +128,7 @@ class FusedAdam(NpuFusedAdam):
         if self.capturable:
             # The operator takes the learning rate as a number. So it makes the step from 0 with a rate of 1, which is 0 after an
             # overflow, and the rate and the decay follow.
-            lr = lr.to(weights[0].device)
+            lr = torch.as_tensor(lr, dtype=torch.float32).to(weights[0].device)   # a loop may have set a number
             if decay and self.adam_w_mode:
                 shrinks = decay if found_inf is None else decay * (1 - found_inf.reshape(()).to(lr.device))
                 torch._foreach_mul_(weights, (1 - lr * shrinks).to(weights[0].dtype))
