@@ -1,9 +1,10 @@
 """``import torch_npu.contrib.apex_alias``: from then on ``from apex import amp`` and ``from apex.optimizers import FusedAdam``
 find torch_npu.contrib.apex, unless a real Apex is installed, which stays what it is.
 
-There are ``apex.amp``, ``apex.parallel``, ``apex.normalization``, ``apex.optimizers`` with its modules ``npu_fused_*``, and
-``apex.contrib.combine_tensors``, which Ascend's Apex has. The optimizers are Apex's own where it has one of that name; else
-``Fused*`` are the ``NpuFused*`` ones.
+There are ``apex.amp``, ``apex.fp16_utils``, ``apex.parallel``, ``apex.normalization``, ``apex.multi_tensor_apply``,
+``apex.optimizers`` with its modules ``npu_fused_*``, ``apex.contrib.optimizers``, ``apex.contrib.xentropy``, and
+``apex.contrib.combine_tensors``, which Ascend's Apex has; and ``apex_C``, which Apex builds beside itself. The optimizers are
+Apex's own where it has one of that name; else ``Fused*`` are the ``NpuFused*`` ones.
 """
 
 import importlib.machinery
@@ -33,27 +34,49 @@ def _optimizers() -> Dict[str, Any]:
     return {**npu, **short, **own}
 
 
+def _parallel() -> Dict[str, types.ModuleType]:
+    """``apex.parallel`` and its modules: in Apex its name ``LARC`` is a module, which has the class."""
+    larc = _module("apex.parallel.LARC", _apex.parallel.LARC.__doc__, LARC=_apex.parallel.LARC)
+    names = {name: getattr(_apex.parallel, name) for name in _apex.parallel.__all__}
+    parallel = _module("apex.parallel", _apex.parallel.__doc__, __path__=[], **{**names, "LARC": larc})
+    return {"apex.parallel": parallel, "apex.parallel.LARC": larc, "apex.parallel.distributed": _apex.parallel.distributed}
+
+
+def _contrib() -> Dict[str, types.ModuleType]:
+    combine = _module("apex.contrib.combine_tensors", _combine.__doc__, combine_npu=_combine.npu_combine_tensors,
+                      **{name: getattr(_combine, name) for name in _combine.__all__})
+    names = ("FP16_Optimizer", "FusedAdam", "FusedLAMB", "FusedSGD")
+    optimizers = _module("apex.contrib.optimizers", _apex.fused.__doc__, **{name: getattr(_apex.fused, name) for name in names})
+    contrib = _module("apex.contrib", "Of Apex's contributions, and Ascend's.", __path__=[], combine_tensors=combine,
+                      optimizers=optimizers, xentropy=_apex.xentropy)
+    return {"apex.contrib": contrib, "apex.contrib.combine_tensors": combine, "apex.contrib.optimizers": optimizers,
+            "apex.contrib.xentropy": _apex.xentropy}
+
+
 def _install() -> bool:
     """Whether ``apex`` is ours now."""
     if "apex" in sys.modules or importlib.util.find_spec("apex") is not None:
         return sys.modules.get("apex") is not None and hasattr(sys.modules["apex"], "_of_torch_npu")
-    combine = _module("apex.contrib.combine_tensors", _combine.__doc__, combine_npu=_combine.npu_combine_tensors,
-                      **{name: getattr(_combine, name) for name in _combine.__all__})
     modules = ("adadelta", "adam", "adamp", "bert_adam", "lamb", "rmsprop", "sgd")
     submodules = {f"npu_fused_{name}": getattr(_optim, name) for name in modules}
+    submodules.update({f"fused_{name}": getattr(_apex.fused, name) for name in ("adagrad", "adam", "lamb", "novograd", "sgd")})
     optimizers = _module("apex.optimizers", _apex.fused.__doc__, __path__=[], **_optimizers(), **submodules)
     found = {
         "apex.amp": _apex.amp,
-        "apex.parallel": _apex.parallel,
+        "apex.fp16_utils": _apex.fp16_utils,
+        "apex.multi_tensor_apply": _apex.multi_tensor_apply,
         "apex.normalization": _apex.normalization,
         "apex.normalization.fused_layer_norm": _apex.normalization,
         "apex.optimizers": optimizers,
         **{f"apex.optimizers.{name}": module for name, module in submodules.items()},
-        "apex.contrib": _module("apex.contrib", "Ascend's addition to Apex.", __path__=[], combine_tensors=combine),
-        "apex.contrib.combine_tensors": combine,
+        **_parallel(),
+        **_contrib(),
     }
     children = {name.split(".")[1]: module for name, module in found.items() if name.count(".") == 1}
     sys.modules.update(found, apex=_module("apex", __doc__, _of_torch_npu=True, __path__=[], **children))
+    distributed = _apex.parallel.distributed
+    sys.modules.setdefault("apex_C", _module("apex_C", "Lists of tensors in one.", flatten=distributed.flatten,
+                                             unflatten=distributed.unflatten))
     return True
 
 

@@ -30,8 +30,12 @@ class _Adam(NpuFusedOptimizerBase):
     def _kernel(self) -> Any:
         return type(self)._operator
 
+    def _step_of(self, group: Any, run: Any) -> float:
+        """The number of this step that the bias is corrected by."""
+        return run.step
+
     def _update(self, group: Any, run: Any) -> None:
-        step = torch.full((), run.step, dtype=torch.float32, device=run.param.device)
+        step = torch.full((), self._step_of(group, run), dtype=torch.float32, device=run.param.device)
         maxima = [run.state["max_exp_avg_sq"]] if group["amsgrad"] else []
         self._kernel()(
             [run.param], [run.grad], [run.state["exp_avg"]], [run.state["exp_avg_sq"]], maxima, [step], lr=group["lr"],

@@ -13,12 +13,14 @@ _WINDOW = 2000
 
 
 class LossScaler:
-    """A loss scale, fixed or dynamic: halved after an overflow, doubled after 2000 steps without one."""
+    """A loss scale, fixed or dynamic: halved after an overflow, doubled after 2000 steps without one, unless told otherwise."""
 
-    def __init__(self, loss_scale: Any, min_loss_scale: Any = None, max_loss_scale: Any = 2.0**24) -> None:
+    def __init__(self, loss_scale: Any, min_loss_scale: Any = None, max_loss_scale: Any = 2.0**24,
+                 init_scale: float = _FIRST_SCALE, scale_factor: float = _FACTOR, scale_window: int = _WINDOW) -> None:
         self.dynamic = loss_scale == "dynamic"
         self._min, self._max = min_loss_scale, max_loss_scale
-        self.loss_scale = min(max_loss_scale, _FIRST_SCALE) if self.dynamic else loss_scale
+        self._factor, self._window = scale_factor, scale_window
+        self.loss_scale = min(max_loss_scale, init_scale) if self.dynamic else loss_scale
         self.unskipped = 0
         self._found_inf: Dict[torch.device, torch.Tensor] = {}
 
@@ -47,13 +49,13 @@ class LossScaler:
         if not self.dynamic:
             return overflowed
         if overflowed:
-            self.loss_scale /= _FACTOR
+            self.loss_scale /= self._factor
             if self._min is not None:
                 self.loss_scale = max(self._min, self.loss_scale)
             self.unskipped = 0
         else:
             self.unskipped += 1
-            if self.unskipped == _WINDOW:
-                self.loss_scale = min(self._max, self.loss_scale * _FACTOR)
+            if self.unskipped == self._window:
+                self.loss_scale = min(self._max, self.loss_scale * self._factor)
                 self.unskipped = 0
         return overflowed

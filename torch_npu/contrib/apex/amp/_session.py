@@ -9,6 +9,7 @@ import torch
 from torch_npu.contrib.apex.amp import _casts, _optimizer
 from torch_npu.contrib.apex.amp._levels import Properties
 from torch_npu.contrib.apex.amp._scaler import LossScaler
+from torch_npu.contrib.apex.parallel.larc import LARC
 
 
 class _Session:
@@ -96,7 +97,7 @@ def _check_models(models: Any) -> None:
 
 def _check_optimizers(optimizers: Any) -> None:
     for optimizer in optimizers:
-        if not isinstance(optimizer, torch.optim.Optimizer):
+        if not isinstance(optimizer, (torch.optim.Optimizer, LARC)):
             raise TypeError(f"optimizers must be torch.optim.Optimizer or a list of them, got {type(optimizer).__name__}")
         if getattr(optimizer, "_apex_amp", None) is not None:
             raise RuntimeError("this optimizer has been through amp.initialize before")

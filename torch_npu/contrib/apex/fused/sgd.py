@@ -1,0 +1,24 @@
+"""SGD with Apex's arguments."""
+
+from typing import Any, Optional
+
+from torch_npu.optim import NpuFusedSGD
+
+__all__ = ["FusedSGD"]
+
+class FusedSGD(NpuFusedSGD):
+    """SGD. ``wd_after_momentum=True`` is a NotImplementedError; ``materialize_master_grads`` changes nothing."""
+
+    def __init__(self, params: Any, lr: Optional[float] = None, momentum: float = 0, dampening: int = 0, weight_decay: float = 0,
+                 nesterov: bool = False, wd_after_momentum: bool = False, materialize_master_grads: bool = True,
+                 set_grad_none: bool = False) -> None:
+        if wd_after_momentum:
+            raise NotImplementedError("FusedSGD: wd_after_momentum=True is not there")
+        self.set_grad_none = set_grad_none
+        super().__init__(params, lr, momentum, dampening, weight_decay, nesterov)
+
+    def __getstate__(self) -> Any:
+        return {**super().__getstate__(), "set_grad_none": self.set_grad_none}
+
+    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
+        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
