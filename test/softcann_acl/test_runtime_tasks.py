@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from acl_tools import LIBRARIES
+from acl_tools import LIBRARIES, run_program
 
 SUM, MAXIMUM, MINIMUM, EQUAL = 10, 11, 12, 13
 FLOAT, FLOAT16, INT8, INT32, INT16, INT64 = 0, 1, 2, 3, 6, 9
@@ -213,3 +213,16 @@ def test_which_device_it_is(acl, rt):
     assert rt.aclrtGetDeviceCapability(0, 21, ctypes.byref(number)) == 0 and number.value == 0
     assert rt.aclrtGetDeviceCapability(0, 22, ctypes.byref(number)) == INVALID
     assert rt.aclrtDevicePeerAccessStatus(0, 99, ctypes.byref(number)) != 0
+
+
+def test_as_many_ends_as_beginnings(tmp_path):
+    program = tmp_path / "counts.py"
+    program.write_text(
+        "import ctypes, sys\n"
+        f"acl = ctypes.CDLL({str(LIBRARIES / 'libascendcl.so')!r})\n"
+        "left = ctypes.c_uint64(9)\n"
+        "end = lambda: (acl.aclFinalizeReference(ctypes.byref(left)), left.value)\n"
+        "print([acl.aclInit(None), acl.aclInit(None), acl.aclInit(None)], end(), end(), end(), end())\n"
+        "print(acl.aclInit(None), acl.aclInit(None), acl.aclFinalize(), acl.aclFinalizeReference(None), acl.aclInit(None))\n")
+    done = run_program(tmp_path, program)
+    assert done.stdout.splitlines() == ["[0, 100002, 100002] (0, 2) (0, 1) (0, 0) (100037, 0)", "0 100002 0 100037 0"], done.stderr

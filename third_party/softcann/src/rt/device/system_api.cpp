@@ -22,6 +22,7 @@ constexpr char kVersion[] = "8.5.0";
 constexpr char kMajor[] = "8", kMinor[] = "5", kRelease[] = "0";
 
 struct Settings {
+  std::atomic<uint64_t> references{0};  // calls of aclInit that were not taken back
   std::atomic<bool> initialized{false};
   std::atomic<int64_t> system[3] = {};  // aclSysParamOpt
   std::atomic<int64_t> context[3] = {};
@@ -99,9 +100,13 @@ aclError aclrtGetVersion(int32_t* majorVersion, int32_t* minorVersion, int32_t* 
 aclError aclInit(const char* configPath) {
   SOFTCANN_ENTRY(aclInit);
   if (const std::string& wrong = configuration_error(); !wrong.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
+  ++settings().references;  // as in CANN, of a call that came too late as well
   if (settings().initialized.exchange(true)) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before");
   const aclError code = configPath != nullptr && *configPath != 0 ? follow_config(configPath) : ACL_SUCCESS;
-  if (code != ACL_SUCCESS) settings().initialized.store(false);
+  if (code != ACL_SUCCESS) {
+    settings().initialized.store(false);
+    settings().references.store(0);
+  }
   return code;
 }
 
@@ -110,6 +115,7 @@ aclError aclFinalize() {
   if (!settings().initialized.exchange(false)) {
     return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize: aclInit was not called, or aclFinalize was before");
   }
+  settings().references.store(0);
   for (int id = 0; id < device_count(); ++id) {
     Device* device = find_device(id);
     if (device == nullptr) continue;
@@ -118,6 +124,18 @@ aclError aclFinalize() {
   const aclError recorded = end_init_config();
   const aclError dumped = dump::stop_all();
   return recorded != ACL_SUCCESS ? recorded : dumped;
+}
+
+aclError aclFinalizeReference(uint64_t* refCount) {
+  SOFTCANN_ENTRY(aclFinalizeReference);
+  uint64_t count = settings().references.load();
+  do {
+    if (count == 0) {
+      return fail(ACL_ERROR_REPEAT_FINALIZE, "aclFinalizeReference: aclInit was not called, or all its calls are taken back");
+    }
+  } while (!settings().references.compare_exchange_weak(count, count - 1));
+  if (refCount != nullptr) *refCount = count - 1;
+  return count == 1 ? aclFinalize() : ACL_SUCCESS;
 }
 
 const char* aclrtGetSocName() {
