@@ -419,3 +419,14 @@ def test_quotient_without_a_place(call, dtype):
     assert torch.equal(out, wanted)
     call.named("aclnnDivMods", self=x, other=-1, mode=1, out=out)
     assert torch.equal(out, torch.tensor([least, -7, 7, least], dtype=dtype))
+
+
+@pytest.mark.parametrize("name, arguments", [
+    ("aclnnRelu", ()), ("aclnnSigmoid", ()), ("aclnnElu", (1.0, 1.0, 1.0)), ("aclnnMish", ()), ("aclnnSoftplus", (1.0, 20.0)), ("aclnnCumsum", (1, torch.float32)),
+    ("aclnnSoftmax", (1,)), ("aclnnGather", (1, torch.zeros(3, 4, dtype=torch.long)))])
+def test_a_result_of_another_shape_is_refused(call, name, arguments):
+    x = torch.randn(3, 4)
+    call(name, x, *arguments, torch.empty(3, 4))
+    for shape in (12,), (4, 3), (3, 4, 1), (2, 6):   # as many elements
+        with pytest.raises(RuntimeError, match=r"161002.*should have had the shape \[3, 4\]"):
+            call(name, x, *arguments, torch.empty(shape))

@@ -92,8 +92,9 @@ void check_outputs(const aclOpExecutor& executor) {
   for_each_bit(info.tensors & info.written, [&](int i) {
     const auto* made = static_cast<const aclTensor*>(executor.slots[i].object);
     if (!made || made->shape_is_result) return;
-    TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel, "the output ",
-                parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
+    TORCH_CHECK(made->tensor.unsafeGetTensorImpl() == made->impl && made->impl->numel() == made->made_numel &&
+                    (same_sizes(*made) || made->made_numel == 1),
+                "the output ", parameter_name(info, i), " should have had the shape ", made->tensor.sizes());
     TORCH_CHECK(same_order(*made), "the kernel changed the strides of the output ", parameter_name(info, i), " to ",
                 made->tensor.strides());
   });

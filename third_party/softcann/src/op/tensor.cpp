@@ -52,9 +52,22 @@ class AliasImpl final : public c10::TensorImpl {
   uint8_t orders() const {
     return static_cast<uint8_t>(is_contiguous_ | is_channels_last_contiguous_ << 1 | is_channels_last_3d_contiguous_ << 2);
   }
+  // What the client asked for, which kernels of ATen change where they see fit; of more dimensions than CANN has, the first.
+  [[gnu::always_inline]] void keep_sizes() {
+    made_rank_ = sizes_and_strides_.size();
+    for (size_t i = 0; i < std::min(made_rank_, std::size(made_sizes_)); ++i) made_sizes_[i] = sizes_and_strides_.sizes_data()[i];
+  }
+  bool has_made_sizes() const {
+    return sizes_and_strides_.size() == made_rank_ &&
+           std::equal(made_sizes_, made_sizes_ + std::min(made_rank_, std::size(made_sizes_)), sizes_and_strides_.sizes_data());
+  }
   bool only_user_of(const c10::StorageImpl* storage) const {
     return storage_.unsafeGetStorageImpl() == storage && storage_.use_count() == 1;
   }
+
+ private:
+  size_t made_rank_ = 0;
+  int64_t made_sizes_[8] = {};
 };
 
 void renew(aclTensor& made) {
@@ -135,6 +148,7 @@ static_assert(tensor_shelves == 1 << (32 - 28));
 [[gnu::always_inline]] inline void place(aclTensor& made, const TensorSpec& spec) {
   auto* impl = static_cast<AliasImpl*>(made.impl);
   impl->set_offset(spec.offset);
+  impl->keep_sizes();
   made.storage->set_data_ptr_noswap(borrowed(device_view(spec.address)));
   made.address = spec.address;
   made.format = spec.format;
@@ -157,6 +171,7 @@ aclTensor* descriptor_of_element(const at::Tensor& element) {
   const auto* impl = dynamic_cast<const AliasImpl*>(element.unsafeGetTensorImpl());
   return impl ? impl->owner : nullptr;
 }
+bool same_sizes(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->has_made_sizes(); }
 bool same_order(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->orders() == made.made_orders; }
 
 namespace {

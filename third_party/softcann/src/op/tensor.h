@@ -46,6 +46,8 @@ inline const aclTensor* current(const aclTensor* tensor) { return current(const_
 aclnnStatus change_tensor(aclTensor* tensor, const TensorSpec& spec);
 aclnnStatus set_address_of(aclTensor* tensor, void* address);
 TensorSpec spec_of(const aclTensor* tensor);
+// Whether the sizes are still those that the client gave: a kernel may have changed them.
+bool same_sizes(const aclTensor& tensor);
 // Whether the strides are still of the kind that the client gave them: a kernel may have changed them.
 bool same_order(const aclTensor& tensor);
 
