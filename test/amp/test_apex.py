@@ -447,3 +447,38 @@ def test_mixing_is_refused():
         pass
     with pytest.raises(RuntimeError, match="closures"):
         optimizer.step(lambda: None)
+
+
+def test_scales_under_apexs_private_names():
+    model, optimizer = make("O2")
+    scaler, = amp._amp_state.loss_scalers
+    assert (scaler.loss_scale(), scaler._scale_seq_len, scaler.dynamic) == (65536.0, 2000, True)
+    scaler._loss_scale, scaler._scale_seq_len = 64.0, 2
+    with amp.scale_loss(loss_of(model), optimizer) as scaled:
+        torch.testing.assert_close(scaled.detach(), loss_of(model).detach() * 64)
+        scaled.backward()
+    optimizer.step()
+    step(model, optimizer)
+    assert scaler.loss_scale() == scale() == 128.0 and scaler._unskipped == 0
+    amp.initialize(Net().npu(), enabled=False)
+    assert amp._amp_state.loss_scalers == []
+
+
+class NoArgument(torch.optim.SGD):
+    """As Apex's optimizers, and those that programs bring along."""
+
+    def zero_grad(self):
+        for group in self.param_groups:
+            for param in group["params"]:
+                param.grad = None
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_an_optimizer_that_clears_gradients_without_an_argument(level):
+    model, optimizer = make(level, NoArgument, loss_scale=8.0)
+    for _ in range(2):
+        step(model, optimizer)
+    with amp.scale_loss(loss_of(model), optimizer) as scaled:
+        scaled.backward()
+    optimizer.zero_grad()
+    assert all(param.grad is None for param in (*model.parameters(), *amp.master_params(optimizer)))

@@ -29,6 +29,9 @@ from torch_npu.contrib.apex.amp._casts import (
 )
 from torch_npu.contrib.apex.amp._optimizer import master_params
 from torch_npu.contrib.apex.amp._session import initialize, load_state_dict, scale_loss, state_dict
+from torch_npu.contrib.apex.amp._state import AmpState
+
+_amp_state = AmpState()   # programs know it by this name
 
 __all__ = [
     "disable_casts",

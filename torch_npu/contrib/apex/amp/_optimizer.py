@@ -147,9 +147,10 @@ class _AmpOptimizer(_Optimizer):
         self._apex_amp.drop_grads()
         return result
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        super().zero_grad(set_to_none)
-        self._apex_amp.zero_model_grads(set_to_none)
+    def zero_grad(self, *args: Any, **kwargs: Any) -> None:
+        """As the optimizer's own, which may take no argument; the model's gradients become None unless it is told otherwise."""
+        super().zero_grad(*args, **kwargs)
+        self._apex_amp.zero_model_grads(args[0] if args else kwargs.get("set_to_none", True))
 
     def add_param_group(self, param_group: Any) -> None:
         super().add_param_group(param_group)

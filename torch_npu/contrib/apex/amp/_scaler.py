@@ -19,7 +19,7 @@ class LossScaler:
                  init_scale: float = _FIRST_SCALE, scale_factor: float = _FACTOR, scale_window: int = _WINDOW) -> None:
         self.dynamic = loss_scale == "dynamic"
         self._min, self._max = min_loss_scale, max_loss_scale
-        self._factor, self._window = scale_factor, scale_window
+        self._factor, self.window = scale_factor, scale_window
         self.loss_scale = min(max_loss_scale, init_scale) if self.dynamic else loss_scale
         self.unskipped = 0
         self._found_inf: Dict[torch.device, torch.Tensor] = {}
@@ -55,7 +55,7 @@ class LossScaler:
             self.unskipped = 0
         else:
             self.unskipped += 1
-            if self.unskipped == self._window:
+            if self.unskipped >= self.window:   # the window may have been made shorter
                 self.loss_scale = min(self._max, self.loss_scale * self._factor)
                 self.unskipped = 0
         return overflowed

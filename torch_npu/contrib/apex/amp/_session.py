@@ -2,7 +2,7 @@
 
 import contextlib
 import weakref
-from typing import Any, Dict, Iterator
+from typing import Any, Dict, Iterator, List, Optional
 
 import torch
 
@@ -23,7 +23,7 @@ class _Session:
 
 
 # Of the last initialize: what state_dict and load_state_dict are about.
-_latest = None
+_latest: Optional[_Session] = None
 
 
 def initialize(models: Any, optimizers: Any = None, enabled: bool = True, opt_level: str = "O1", cast_model_type: Any = None,
@@ -168,17 +168,22 @@ def _session_of(optimizers: Any) -> Any:
     return next(iter(sessions.values()))
 
 
+def latest_scalers() -> List[LossScaler]:
+    """The loss scales of the last initialize."""
+    return _latest.scalers if _latest else []
+
+
 def state_dict(destination: Any = None) -> Any:
     """State of all loss scales of the last initialize: {"loss_scaler0": {"loss_scale": ..., "unskipped": ...}, ...}."""
     destination = {} if destination is None else destination
-    for i, scaler in enumerate(_latest.scalers if _latest else []):
+    for i, scaler in enumerate(latest_scalers()):
         destination[f"loss_scaler{i}"] = {"loss_scale": scaler.loss_scale, "unskipped": scaler.unskipped}
     return destination
 
 
 def load_state_dict(state_dict: Dict[str, Any]) -> None:
     """Restores what :func:`state_dict` gave. ValueError unless it has as many loss scales as the last initialize."""
-    scalers = _latest.scalers if _latest else []
+    scalers = latest_scalers()
     expected = {f"loss_scaler{i}" for i in range(len(scalers))}
     if set(state_dict) != expected:
         raise ValueError(f"the state has {sorted(state_dict)}, but amp was initialised with {sorted(expected)}")
