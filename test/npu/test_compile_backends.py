@@ -61,6 +61,30 @@ def test_results_are_not_overwritten():
     assert [result.tolist() for result in results] == [[0, 0], [2, 2], [4, 4]]
 
 
+def test_a_graph_of_another_device_than_the_current_one():
+    compiled = torch.compile(lambda x: torch.relu(x @ x) + 1, backend="npugraphs")
+    for _ in range(3):
+        x = torch.randn(4, 4, device="npu:1")
+        assert torch.equal(compiled(x), torch.relu(x @ x) + 1) and torch.npu.current_device() == 0
+    both = torch.compile(lambda x: (x + 1, x.to("npu:1") * 2), backend="npugraphs")
+    for i in range(3):
+        here, there = both(torch.full((2,), float(i), device="npu:0"))
+        assert here.tolist() == [i + 1] * 2 and there.tolist() == [2 * i] * 2 and there.device.index == 1
+
+
+def test_calls_on_several_streams_take_turns():
+    compiled, streams = torch.compile(lambda x: x @ x @ x, backend="npugraphs"), [torch.npu.Stream() for _ in range(2)]
+    inputs = [torch.full((256, 256), float(i), device="npu") for i in range(16)]
+    compiled(inputs[0])
+    torch.npu.synchronize()
+    found = []
+    for i, x in enumerate(inputs):
+        with torch.npu.stream(streams[i % 2]):
+            found.append(compiled(x))
+    torch.npu.synchronize()
+    assert [y[0, 0].item() for y in found] == [float(i**3 * 2**16) for i in range(16)]
+
+
 @pytest.mark.skipif(not hasattr(functorch_config, "force_autograd_cache"), reason="a setting of newer versions of torch")
 @pytest.mark.parametrize("backend", ["npu", "npugraphs", "npugraph_ex", "torchair"])
 def test_a_cache_that_is_forced_is_no_error(backend):

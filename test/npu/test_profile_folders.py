@@ -105,3 +105,17 @@ def test_a_trace_is_exported_as_often_as_asked():
     packed_first.export_chrome_trace("c.json")
     with open("c.json") as plain, gzip.open("c.json.gz") as packed:
         assert json.load(plain)["traceEvents"] == json.load(packed)["traceEvents"]
+
+
+def test_a_trace_whose_file_was_changed_is_not_taken_for_it():
+    first = record()
+    first.export_chrome_trace("a.json")
+    record().export_chrome_trace("a.json")   # in a new file of that name
+    first.export_chrome_trace("b.json.gz")
+    second = record()
+    second.export_chrome_trace("c.json")
+    with open("c.json", "w") as file:
+        file.write("{}")
+    with pytest.warns(RuntimeWarning, match="c.json, where this trace was exported to first, was changed since"):
+        second.export_chrome_trace("d.json")
+    assert os.path.exists("b.json.gz") and not os.path.exists("d.json")

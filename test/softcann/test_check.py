@@ -53,6 +53,23 @@ assert synchronize() == 0
     assert len(lines) == 2 and all("init: aclnnNeg reads what nobody wrote" in line for line in lines)
 
 
+def test_a_reduction_is_looked_at_too():
+    lines, _ = run("""
+x, y, notify, other = allocate(256), allocate(256), ctypes.c_void_p(), ctypes.c_void_p()
+reduce = lambda: acl.aclrtReduceAsync(x, y, ctypes.c_uint64(256), 10, 0, call.stream, None)
+assert acl.aclrtMemcpy(x, SIZE(256), host, SIZE(256), 1) == 0
+assert acl.aclrtMemcpy(y, SIZE(256), host, SIZE(100), 1) == 0
+assert reduce() == 0 and synchronize() == 161002 and "byte 100 of the source was never written" in message(), message()
+assert acl.aclrtMemcpy(y, SIZE(256), host, SIZE(256), 1) == 0
+assert acl.aclrtCreateNotify(ctypes.byref(notify), ctypes.c_uint64(0)) == acl.aclrtCreateStream(ctypes.byref(other)) == 0
+assert acl.aclrtWaitAndResetNotify(notify, call.stream, 0) == reduce() == 0
+assert acl.aclrtFree(y) == 107000 and "is in use by aclrtReduceAsync" in message(), message()
+assert acl.aclrtRecordNotify(notify, other) == synchronize() == acl.aclrtFree(y) == 0
+""", "memory,init,leak")
+    assert [line.split(": ")[1] for line in lines[:2]] == ["init", "memory"]
+    assert any("leak: 1 x notify" in line for line in lines)
+
+
 def test_what_is_refused_in_a_queue_is_told_at_the_synchronize():
     lines, _ = run("""
 x, y = allocate(256), allocate(256)

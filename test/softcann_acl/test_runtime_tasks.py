@@ -88,6 +88,19 @@ def test_reductions_of_bfloat16(acl, rt, stream, copied):
     assert (back().astype(np.uint32) << 16).view(np.float32).tolist() == [2.0, 5.0, -6.0]
 
 
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_reductions_at_any_address(acl, rt, stream, copied, offset):
+    values = np.arange(100, dtype=np.float32)
+    raw = np.zeros(404, np.uint8)
+    raw[offset:offset + 400] = values.view(np.uint8)
+    (to, back), (source, _) = copied(raw), copied(values)
+    place = ctypes.c_void_p(to.value + offset)
+    assert rt.aclrtReduceAsync(place, source, ctypes.c_uint64(400), SUM, FLOAT, stream, None) == 0
+    assert synchronized(acl, stream) == 0
+    found = back()
+    assert np.array_equal(found[offset:offset + 400].view(np.float32), values * 2) and found[:offset].sum() == 0
+
+
 def test_reductions_that_are_refused(acl, rt, stream, copied):
     x, back = copied(np.ones(4, np.float32))
     size = ctypes.c_uint64(16)
@@ -109,6 +122,22 @@ def test_words_are_set(acl, rt, stream, copied):
     assert rt.aclrtMemsetD32(x, count(16), 7, count(5)) == PARAMETER
     assert rt.aclrtMemsetD32(x, count(16), 7, count(1 << 62)) != 0
     assert rt.aclrtMemsetD32(ctypes.c_void_p(x.value + 2), count(8), 7, count(1)) != 0 and back().tolist() == [7] * 4
+
+
+def test_a_process_ends_although_nobody_raises_the_notify(tmp_path):
+    program = tmp_path / "waits.py"
+    program.write_text(
+        "import ctypes, sys\n"
+        f"acl, none = ctypes.CDLL({str(LIBRARIES / 'libascendcl.so')!r}), ctypes.c_uint64(0)\n"
+        "memory, notify, one, two = (ctypes.c_void_p() for _ in range(4))\n"
+        "assert acl.aclInit(None) == acl.aclrtSetDevice(0) == acl.aclrtMalloc(ctypes.byref(memory), ctypes.c_size_t(8), 0) == 0\n"
+        "assert acl.aclrtMemset(memory, ctypes.c_size_t(8), 0, ctypes.c_size_t(8)) == 0\n"
+        "assert acl.aclrtCreateNotify(ctypes.byref(notify), none) == acl.aclrtCreateStream(ctypes.byref(one)) == 0\n"
+        "assert acl.aclrtCreateStream(ctypes.byref(two)) == acl.aclrtWaitAndResetNotify(notify, one, 0) == 0\n"
+        "assert acl.aclrtValueWait(memory, ctypes.c_uint64(1), 1, two) == 0\n")
+    begun = time.monotonic()
+    done = run_program(tmp_path, program)
+    assert done.returncode == 0 and time.monotonic() - begun < 40, done.stderr   # 5 s, not the minute that computing gets
 
 
 class Location(ctypes.Structure):
@@ -143,6 +172,18 @@ def test_pools_of_memory(acl, rt, stream):
     assert rt.aclrtMemPoolSetAttr(pool, 7, ctypes.byref(ctypes.c_uint64(1))) == INVALID
     assert rt.aclrtMemPoolTrimTo(pool, ctypes.c_size_t(0)) == 0
     assert rt.aclrtMemPoolDestroy(pool) == 0 and rt.aclrtMemPoolDestroy(pool) == HANDLE
+
+
+def test_memory_of_a_pool_may_be_freed_as_any_other(acl, rt, stream):
+    pool, pointer, used = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64(9)
+    assert rt.aclrtMemPoolCreate(ctypes.byref(pool), ctypes.byref(PoolProps(0, 0, Location(0, 1), 0))) == 0
+    assert rt.aclrtMemPoolMallocAsync(ctypes.byref(pointer), ctypes.c_size_t(4096), pool, stream) == 0
+    assert rt.aclrtFree(pointer) == 0
+    assert rt.aclrtMemPoolGetAttr(pool, 7, ctypes.byref(used)) == 0 and used.value == 0
+    other, code = acl.rt.malloc(4096, 0)
+    assert code == 0 and other == pointer.value   # which is not the pool's
+    assert rt.aclrtMemPoolFreeAsync(pointer, stream) == PARAMETER and acl.rt.free(other) == 0
+    assert rt.aclrtMemPoolDestroy(pool) == 0
 
 
 class AccessDesc(ctypes.Structure):
@@ -193,6 +234,8 @@ def test_handles_for_other_processes(acl, rt, kind, room):
 
 def test_memory_with_attributes_and_memory_freed_after_all_work(acl, rt, stream):
     pointer = ctypes.c_void_p()
+    none = (ctypes.c_size_t * 2)(0, 1)   # one attribute, at no address
+    assert rt.aclrtMallocWithCfg(ctypes.byref(pointer), ctypes.c_size_t(64), 0, none) == INVALID
     assert rt.aclrtMallocWithCfg(ctypes.byref(pointer), ctypes.c_size_t(64), 0, None) == 0
     assert rt.aclrtMemsetD32Async(pointer, ctypes.c_size_t(64), 1, ctypes.c_size_t(16), stream) == 0
     assert rt.aclrtMemFlush(pointer, ctypes.c_size_t(64)) == 0 and rt.aclrtMemInvalidate(pointer, ctypes.c_size_t(0)) == INVALID

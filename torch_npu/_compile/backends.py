@@ -9,7 +9,7 @@ operator.
 import contextlib
 import functools
 import warnings
-from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
+from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set
 
 import torch
 
@@ -87,7 +87,16 @@ def _why_not(module: Any, inputs: Sequence[Any]) -> Optional[str]:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.device.type != "npu":
             return f"{node.target} has a result on {value.device}"
+    if len(_devices(module, inputs)) > 1:
+        return "it uses several devices"
     return None
+
+
+def _devices(module: Any, inputs: Sequence[Any]) -> Set[int]:
+    """The NPUs that a graph's tensors are on."""
+    values = [*inputs, *(node.meta.get("val") for node in module.graph.nodes)]
+    indices = [value.device.index for value in values if isinstance(value, torch.Tensor)]
+    return {torch.npu.current_device() if index is None else index for index in indices}
 
 
 def operator_by_operator(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -102,15 +111,19 @@ def capture_later(module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
     from functorch.compile import make_boxed_func
 
     _replace(module)
-    return make_boxed_func(module.forward if _why_not(module, inputs) else _Captured(module))
+    if _why_not(module, inputs):
+        return make_boxed_func(module.forward)
+    return make_boxed_func(_Captured(module, min(_devices(module, inputs), default=torch.npu.current_device())))
 
 
 class _Captured:
     """A graph that is captured at its first call, which runs operator by operator. Parameters are read where they are; other
-    inputs are copied to where they were then. Results are copies."""
+    inputs are copied to where they were then. Results are copies. ``device``: the index of the NPU that all tensors are on."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, device: int) -> None:
         self._module = module
+        self._device = device
+        self._stream: Optional[Any] = None
         self._graph: Optional[Any] = None
         self._failed = False
         self._inputs: List[torch.Tensor] = []
@@ -120,6 +133,14 @@ class _Captured:
     def __call__(self, *inputs: torch.Tensor) -> Any:
         if self._failed:
             return self._module(*inputs)
+        with torch.npu.device(self._device):
+            current = torch.npu.current_stream()
+            if self._stream is not None and self._stream != current:  # the last call's results are read where the next ones go
+                current.wait_stream(self._stream)
+            self._stream = current
+            return self._run(inputs)
+
+    def _run(self, inputs: Sequence[torch.Tensor]) -> Any:
         if self._graph is None or self._moved(inputs):
             results = self._run_first(inputs)
             try:

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 import weakref
-from typing import IO, Any, Callable, Dict, Iterable, List, Optional, Union
+from typing import IO, Any, Callable, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 from torch.profiler import ProfilerActivity, _KinetoProfile, profile as _torch_profile, supported_activities
@@ -113,6 +113,7 @@ class profile(_torch_profile):
         self.metadata: Dict[str, Any] = {}
         self.prof_if = _Files(self)
         self._exported: Optional[IO[bytes]] = None
+        self._unchanged = (0, 0)
         self._collections: Optional[Collections] = None
         is_own = isinstance(experimental_config, _ExperimentalConfig)
         self.ascend_config = experimental_config if is_own else _ExperimentalConfig()
@@ -240,11 +241,16 @@ class profile(_torch_profile):
 
     def _keep_open(self, path: str) -> None:
         self._exported = open(path, "rb")
+        self._unchanged = _state(self._exported)
         weakref.finalize(self, self._exported.close)
 
     def _export_again(self, path: str) -> None:
-        """PyTorch writes a trace once. That file stays open, so that it is there although it may have been removed."""
+        """PyTorch writes a trace once. That file stays open, so that it is there although it may have been removed. RuntimeError
+        where it was written to since."""
         assert self._exported is not None
+        if _state(self._exported) != self._unchanged:
+            raise RuntimeError(f"{self._exported.name}, where this trace was exported to first, was changed since; nothing else "
+                               "has the trace")
         if os.path.exists(path) and os.path.samestat(os.stat(path), os.fstat(self._exported.fileno())):
             return
         self._exported.seek(0)
@@ -260,6 +266,12 @@ class profile(_torch_profile):
     def export_stacks(self, output_path: str, metric: str = "self_cpu_time_total") -> Any:
         """``torch.profiler.profile.export_stacks``: needs ``with_stack=True``. ``self_npu_time_total`` is a metric, too."""
         return super().export_stacks(output_path, metric.replace("npu", "privateuse1"))
+
+
+def _state(file: IO[bytes]) -> Tuple[int, int]:
+    """What is another once somebody has written to the file."""
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
 
 
 _PLAIN = str.maketrans({**{chr(code): " " for code in range(32)}, "\\": "/", '"': "'"})

@@ -95,7 +95,7 @@ bool hand_to_client(const std::string& name, const std::string& content) {
     callback = c.callback;
   }
   if (callback == nullptr) return false;
-  std::vector<char> space(offsetof(acldumpChunk, dataBuf) + kChunk);
+  std::vector<char> space(sizeof(acldumpChunk) + kChunk);
   for (size_t at = 0; at == 0 || at < content.size(); at += kChunk) {
     auto* chunk = reinterpret_cast<acldumpChunk*>(space.data());
     const size_t bytes = std::min(kChunk, content.size() - at);
@@ -105,7 +105,8 @@ bool hand_to_client(const std::string& name, const std::string& content) {
     chunk->isLastChunk = at + bytes >= content.size();
     chunk->offset = static_cast<int64_t>(at);
     std::memcpy(chunk->dataBuf, content.data() + at, bytes);
-    callback(chunk, static_cast<int32_t>(offsetof(acldumpChunk, dataBuf) + bytes));
+    // As CANN counts: with the gap behind the structure, where the bytes begin already.
+    callback(chunk, static_cast<int32_t>(sizeof(acldumpChunk) + bytes));
   }
   return true;
 }

@@ -20,6 +20,9 @@ bool is_mapped(const void* p, size_t bytes, uintptr_t* begin, size_t* size);
 // Device of a device address; -1 when no memory is there.
 int device_of(const void* p);
 
+// Memory of a pool (pool_api.cpp) that is given back otherwise than by aclrtMemPoolFreeAsync leaves the pool's books.
+void forget_pooled(void* p);
+
 // Validates a copy as CANN does and translates the addresses. `entry` names the caller in error messages.
 aclError check_copy(const char* entry, void** dst, size_t dest_max, const void** src, size_t count, aclrtMemcpyKind kind);
 

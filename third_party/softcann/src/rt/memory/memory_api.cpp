@@ -73,6 +73,7 @@ aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy) {
 aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy, aclrtMallocConfig* cfg) {
   SOFTCANN_ENTRY(aclrtMallocWithCfg);
   SOFTCANN_CONTEXT(context, "aclrtMallocWithCfg");
+  if (cfg != nullptr && cfg->numAttrs != 0) SOFTCANN_REQUIRE(cfg->attrs, "cfg->attrs");
   for (size_t i = 0; cfg != nullptr && i < cfg->numAttrs; ++i) {
     const aclrtMallocAttribute& attribute = cfg->attrs[i];
     const bool here =
@@ -92,6 +93,7 @@ aclError aclrtFree(void* devPtr) {
   if (check::on(check::kMemory)) {
     if (const aclError code = refuse_used(devPtr)) return code;
   }
+  forget_pooled(devPtr);
   if (region != nullptr && region->kind == Region::Kind::kArena) {
     retire_exports(static_cast<Device*>(region->owner), reinterpret_cast<uintptr_t>(devPtr) - region->begin);
   }

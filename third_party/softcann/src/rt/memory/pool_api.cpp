@@ -1,9 +1,12 @@
 // Pools of device memory, from which streams take and to which they give back in their own order.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 
 #include "rt/graph/capture.h"
+#include "rt/memory/check.h"
+#include "rt/memory/memory.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;
@@ -24,6 +27,7 @@ struct Pools {
   std::mutex mutex;
   HandleBlocks<Pool> pools;
   std::map<void*, std::pair<Pool*, size_t>> pieces;  // that are in use
+  std::atomic<size_t> piece_count{0};                // so that memory of no pool is given back without the lock
 };
 
 Pools& pools() {
@@ -48,6 +52,7 @@ size_t forget(void* piece) {
   if (found == all.pieces.end()) return 0;
   const auto [pool, size] = found->second;
   all.pieces.erase(found);
+  all.piece_count.store(all.pieces.size(), std::memory_order_release);
   const std::lock_guard<std::mutex> books(pool->mutex);
   pool->used -= size;
   return size;
@@ -107,6 +112,10 @@ aclError write_attribute(Pool& pool, aclrtMemPoolAttr attr, const void* value) {
 
 }  // namespace
 
+void softcann::forget_pooled(void* p) {
+  if (pools().piece_count.load(std::memory_order_acquire) != 0) forget(p);
+}
+
 #define POOL_OR_RETURN(variable, entry, handle)                 \
   aclError variable##_error = ACL_SUCCESS;                      \
   Pool* variable = find_pool(entry, handle, &variable##_error); \
@@ -130,6 +139,7 @@ aclError aclrtMemPoolCreate(aclrtMemPool* memPool, const aclrtMemPoolProps* pool
   pool->device = device;
   pool->most = poolProps->maxSize;
   *memPool = pool->begin_life();
+  if (check::on(check::kLeak)) check::note_made("memory pool", *memPool);
   return ACL_SUCCESS;
 }
 
@@ -138,6 +148,7 @@ aclError aclrtMemPoolDestroy(aclrtMemPool memPool) {
   POOL_OR_RETURN(pool, "aclrtMemPoolDestroy", memPool);
   // What is in use stays until it is given back.
   if (!pool->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtMemPoolDestroy: another thread destroyed %p", memPool);
+  if (check::on(check::kLeak)) check::note_gone(memPool);
   return ACL_SUCCESS;
 }
 
@@ -174,6 +185,7 @@ aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, 
   }
   if (const aclError code = aclrtMalloc(ptr, size, ACL_MEM_MALLOC_HUGE_FIRST)) return code;
   pools().pieces[*ptr] = {pool, size};
+  pools().piece_count.store(pools().pieces.size(), std::memory_order_release);
   pool->used += size;
   pool->used_high = std::max(pool->used_high, pool->used);
   pool->reserved_high = std::max(pool->reserved_high, pool->used);

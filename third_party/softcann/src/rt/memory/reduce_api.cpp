@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "rt/base/data_types.h"
 #include "rt/base/half.h"
@@ -52,9 +53,15 @@ struct ReduceTask : Task {
 
 template <class T>
 void reduce(const ReduceTask* task) {
-  auto* to = static_cast<T*>(task->dst);
-  const auto* from = static_cast<const T*>(task->src);
-  for (size_t i = 0; i < task->bytes / sizeof(T); ++i) to[i] = combine<T>(task->kind, to[i], from[i]);
+  auto* to = static_cast<char*>(task->dst);
+  const auto* from = static_cast<const char*>(task->src);
+  for (size_t at = 0; at < task->bytes; at += sizeof(T)) {  // the addresses need be no multiples of sizeof(T)
+    T a, b;
+    std::memcpy(&a, to + at, sizeof a);
+    std::memcpy(&b, from + at, sizeof b);
+    a = combine<T>(task->kind, a, b);
+    std::memcpy(to + at, &a, sizeof a);
+  }
 }
 
 void (*work_of(aclDataType type))(const ReduceTask*) {
@@ -74,6 +81,26 @@ void (*work_of(aclDataType type))(const ReduceTask*) {
     default:
       return nullptr;
   }
+}
+
+// SOFTCANN_CHECK=init: whether all that is read was written; else the task's error says what was not.
+bool check_written(const ReduceTask* task) {
+  for (const auto& [what, p] : {std::pair<const char*, const void*>("destination", task->dst), {"source", task->src}}) {
+    const size_t found = check::first_unwritten(p, task->bytes);
+    if (found == task->bytes) continue;
+    check::say("init: %s: byte %zu of the %s was never written", task->name, found, what);
+    task_error("%s: byte %zu of the %s was never written", task->name, found, what);
+    return false;
+  }
+  return true;
+}
+
+aclError reduce_task(Task* self, bool skip) {
+  const auto* task = static_cast<const ReduceTask*>(self);
+  if (skip) return ACL_SUCCESS;
+  if (check::on(check::kInit) && !check_written(task)) return kRefused;
+  task->work(task);
+  return ACL_SUCCESS;
 }
 
 }  // namespace
@@ -107,13 +134,16 @@ aclError aclrtReduceAsync(void* dst, const void* src, uint64_t count, aclrtReduc
   task->bytes = count;
   task->kind = kind;
   task->work = work;
-  task->repeat = [](Task* self, bool skip) {
-    const auto* reduction = static_cast<const ReduceTask*>(self);
-    if (!skip) reduction->work(reduction);
-    return ACL_SUCCESS;
+  task->repeat = &reduce_task;
+  task->discard = [](Task* self) {
+    if (check::on(check::kMemory)) check::forget_accesses(self);
+    delete static_cast<ReduceTask*>(self);
   };
-  task->discard = [](Task* self) { delete static_cast<ReduceTask*>(self); };
   task->run = &run_once;
+  if (check::on(check::kMemory)) {
+    check::note_access(static_cast<Task*>(task), task->name, dst, count);
+    check::note_access(static_cast<Task*>(task), task->name, src, count);
+  }
   s->submit(task, static_cast<uint32_t>(std::min<uint64_t>(count / 4, kNeverInline - 1)));
   return ACL_SUCCESS;
 }

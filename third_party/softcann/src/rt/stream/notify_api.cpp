@@ -3,7 +3,9 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "rt/memory/check.h"
 #include "rt/process/exit.h"
 #include "rt/base/sync.h"
 #include "rt/stream/stream.h"
@@ -42,6 +44,7 @@ struct NotifyTask : Task {
   std::shared_ptr<std::atomic<uint32_t>> raised;
   int64_t timeout_ns = -1;
   int64_t deadline = 0;  // 0: it has not begun to wait
+  std::optional<WaitOutside> outside;
 
   NotifyTask(const char* entry, const Notify* notify) : raised(notify->raised) {
     name = entry;
@@ -57,6 +60,7 @@ struct NotifyTask : Task {
 bool wait_ends(NotifyTask* task, aclError* code) {
   *code = ACL_SUCCESS;
   if (task->take()) return true;
+  if (!task->outside) task->outside.emplace();
   if (task->timeout_ns >= 0) {
     if (task->deadline == 0) task->deadline = now_ns() + task->timeout_ns;
     if (now_ns() >= task->deadline) {
@@ -81,12 +85,12 @@ aclError wait_for_notify(Task* self, bool skip) {
 
 // As a node of a graph, whose execution is one task of the stream.
 aclError wait_for_notify_in_graph(Task* self, bool skip) {
-  const WaitOutside outside;
   auto* task = static_cast<NotifyTask*>(self);
   task->deadline = 0;
   aclError code = ACL_SUCCESS;
   while (!skip && !wait_ends(task, &code)) {
   }
+  task->outside.reset();
   return code;
 }
 
@@ -124,6 +128,7 @@ aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag) {
   made->id = pool.next_id++;
   made->raised = std::make_shared<std::atomic<uint32_t>>(0);
   *notify = made->begin_life();
+  if (check::on(check::kLeak)) check::note_made("notify", *notify);
   return ACL_SUCCESS;
 }
 
@@ -131,6 +136,7 @@ aclError aclrtDestroyNotify(aclrtNotify notify) {
   SOFTCANN_ENTRY(aclrtDestroyNotify);
   NOTIFY_OR_RETURN(n, "aclrtDestroyNotify", notify);
   if (!n->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyNotify: another thread destroyed %p", notify);
+  if (check::on(check::kLeak)) check::note_gone(notify);
   return ACL_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include <time.h>
 
 #include <atomic>
+#include <optional>
 
 #include "rt/memory/check.h"
 #include "rt/process/exit.h"
@@ -32,6 +33,7 @@ struct ValueTask : Task {
   std::atomic_ref<uint64_t> memory;
   uint64_t value;
   uint32_t condition;
+  std::optional<WaitOutside> outside;
 
   ValueTask(void* address, uint64_t value, uint32_t condition)
       : memory(*static_cast<uint64_t*>(device_view(address))), value(value), condition(condition) {
@@ -44,8 +46,9 @@ aclError write(Task* self, bool skip) {
   if (!skip) task->memory.store(task->value, std::memory_order_release);
   return ACL_SUCCESS;
 }
-bool waits_still(const ValueTask* task) {
+bool waits_still(ValueTask* task) {
   if (met(task->condition, task->memory.load(std::memory_order_acquire), task->value)) return false;
+  if (!task->outside) task->outside.emplace();
   constexpr timespec pause{0, 50'000};
   nanosleep(&pause, nullptr);
   return true;
@@ -58,9 +61,10 @@ aclError wait(Task* self, bool skip) {
 }
 // As a node of a graph, whose execution is one task of the stream.
 aclError wait_in_graph(Task* self, bool skip) {
-  const WaitOutside outside;
-  while (!skip && waits_still(static_cast<ValueTask*>(self))) {
+  auto* task = static_cast<ValueTask*>(self);
+  while (!skip && waits_still(task)) {
   }
+  task->outside.reset();
   return ACL_SUCCESS;
 }
 
