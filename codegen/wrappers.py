@@ -23,13 +23,8 @@ def forward(binding) -> str:
 
 def symbolic(function, kernel: str) -> List[str]:
     """`kernel` as the dispatcher calls it boxed, with what Python made of sizes that are tensors: a list of SymInt. PyTorch's own
-<<<<<<< HEAD
     operators are called by their autograd kernels instead, which make plain integers of them. Empty without SymInt in the schema.
     """
-=======
-    operators are called by their autograd kernels instead, which make plain integers of them. Empty where the schema has no
-    SymInt."""
->>>>>>> hub/review
     plain, symints = signature_of(function), signature_of(function, symint=True)
     if plain.decl() == symints.decl():
         return []

@@ -23,11 +23,7 @@ def apply() -> None:
             _take_over(theirs, ours)
     put(torch.cuda, "get_device_capability", npu._architecture)  # programs for CUDA compare it with numbers
     # Libraries with kernels for CUDA (bitsandbytes) take it when they are imported, if torch.cuda is available.
-<<<<<<< HEAD
     torch._C._cuda_getCurrentRawStream = streams._get_current_raw_stream  # type: ignore[assignment]
-=======
-    vars(torch._C)["_cuda_getCurrentRawStream"] = streams._get_current_raw_stream
->>>>>>> hub/review
     _changing()
     npu.Stream.cuda_stream = npu.Stream.npu_stream
     npu.Event.cuda_event = npu.Event.npu_event
