@@ -8,6 +8,7 @@ operator.
 
 import contextlib
 import functools
+import threading
 import warnings
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set
 
@@ -124,6 +125,7 @@ class _Captured:
         self._module = module
         self._device = device
         self._stream: Optional[Any] = None
+        self._turn = threading.RLock()  # inputs and results are in one place for all threads
         self._graph: Optional[Any] = None
         self._failed = False
         self._inputs: List[torch.Tensor] = []
@@ -133,7 +135,7 @@ class _Captured:
     def __call__(self, *inputs: torch.Tensor) -> Any:
         if self._failed:
             return self._module(*inputs)
-        with torch.npu.device(self._device):
+        with self._turn, torch.npu.device(self._device):
             current = torch.npu.current_stream()
             if self._stream is not None and self._stream != current:  # the last call's results are read where the next ones go
                 current.wait_stream(self._stream)
@@ -142,12 +144,12 @@ class _Captured:
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> Any:
         if self._graph is None or self._moved(inputs):
+            self._graph = None  # of the former inputs, also where this call ends in an exception
             results = self._run_first(inputs)
             try:
                 self._capture()
             except RuntimeError as error:
                 self._failed = True
-                self._graph = None
                 warnings.warn(f"a compiled graph runs operator by operator, for it could not be captured: {error}",
                               RuntimeWarning, stacklevel=2)
             return results
