@@ -14,7 +14,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
 
 import torch
 
-from torch_npu import _options
+from torch_npu import _C, _options
 
 
 def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
@@ -124,7 +124,8 @@ class _Captured:
     def __init__(self, module: Any, device: int) -> None:
         self._module = module
         self._device = device
-        self._stream: Optional[Any] = None
+        self._stream: Optional[Any] = None  # of the last call, with its number
+        self._number: Optional[int] = None
         self._turn = threading.RLock()  # inputs and results are in one place for all threads
         self._graph: Optional[Any] = None
         self._failed = False
@@ -136,11 +137,17 @@ class _Captured:
         if self._failed:
             return self._module(*inputs)
         with self._turn, torch.npu.device(self._device):
-            current = torch.npu.current_stream()
-            if self._stream is not None and self._stream != current:  # the last call's results are read where the next ones go
-                current.wait_stream(self._stream)
-            self._stream = current
+            number = _C._current_stream_id(self._device)
+            if number != self._number:
+                self._change_stream(number)
             return self._run(inputs)
+
+    def _change_stream(self, number: int) -> None:
+        """The last call's results are read where the next ones go, so that has to be over."""
+        current = torch.npu.current_stream()
+        if self._stream is not None:
+            current.wait_stream(self._stream)
+        self._number, self._stream = number, current
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> Any:
         if self._graph is None or self._moved(inputs):
