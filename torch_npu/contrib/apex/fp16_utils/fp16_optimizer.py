@@ -4,6 +4,7 @@ from typing import Any, Callable, List, Optional
 
 import torch
 
+from torch_npu.contrib.apex._wrapped import Wrapped
 from torch_npu.contrib.apex.amp._scaler import LossScaler
 from torch_npu.contrib.apex.fp16_utils.params import clip_grad_norm, master_params_to_model_params
 
@@ -12,7 +13,7 @@ __all__ = ["FP16_Optimizer"]
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class FP16_Optimizer:
+class FP16_Optimizer(Wrapped):
     """Wraps ``init_optimizer``: float32 copies take the place of its half-precision parameters, in the same groups.
 
     ``backward(loss)`` scales the loss in float32 and leaves the copies' gradients unscaled; ``step()`` updates the copies and
@@ -71,22 +72,6 @@ class FP16_Optimizer:
     @loss_scale.setter
     def loss_scale(self, value: float) -> None:
         self.loss_scaler.loss_scale = value
-
-    @property
-    def state(self) -> Any:
-        return self.optimizer.state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        self.optimizer.state = value
-
-    @property
-    def param_groups(self) -> Any:
-        return self.optimizer.param_groups
-
-    @param_groups.setter
-    def param_groups(self, value: Any) -> None:
-        self.optimizer.param_groups = value
 
     def _pairs(self) -> Any:
         """(the model's parameter in half precision, its copy) of all groups."""

@@ -5,13 +5,14 @@ from typing import Any, List
 import torch
 from torch import Tensor
 
+from torch_npu.contrib.apex._wrapped import Wrapped
 from torch_npu.contrib.apex.fp16_utils.loss_scaler import DynamicLossScaler, LossScaler
 from torch_npu.npu.overflow import npu_check_overflow
 
 __all__ = ["FP16_Optimizer"]
 
 
-class FP16_Optimizer:
+class FP16_Optimizer(Wrapped):
     """Wraps ``init_optimizer``: float32 copies take the place of all of its parameters.
 
     ``backward(loss)`` scales the loss; ``step()`` skips itself if a gradient overflowed, otherwise gives the copies the unscaled
@@ -47,22 +48,6 @@ class FP16_Optimizer:
     @property
     def loss_scale(self) -> float:
         return self.scaler.cur_scale
-
-    @property
-    def state(self) -> Any:
-        return self.optimizer.state
-
-    @state.setter
-    def state(self, value: Any) -> None:
-        self.optimizer.state = value
-
-    @property
-    def param_groups(self) -> Any:
-        return self.optimizer.param_groups
-
-    @param_groups.setter
-    def param_groups(self, value: Any) -> None:
-        self.optimizer.param_groups = value
 
     def zero_grad(self, set_grads_to_None: bool = True) -> None:
         """The model's gradients become None, or 0."""
