@@ -2,6 +2,7 @@
 import copy
 import subprocess
 import sys
+import threading
 import warnings
 
 import pytest
@@ -70,6 +71,41 @@ def test_a_graph_of_another_device_than_the_current_one():
     for i in range(3):
         here, there = both(torch.full((2,), float(i), device="npu:0"))
         assert here.tolist() == [i + 1] * 2 and there.tolist() == [2 * i] * 2 and there.device.index == 1
+
+
+def test_calls_of_several_threads_take_turns():
+    compiled, wrong = torch.compile(lambda x: x @ x + 1, backend="npugraphs"), []
+    compiled(torch.zeros(32, 32, device="npu"))
+
+    def work(number):
+        x = torch.full((32, 32), float(number), device="npu")
+        wrong.extend(i for i in range(60) if compiled(x)[0, 0].item() != 32 * number**2 + 1)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_call_that_fails_leaves_no_graph_of_former_inputs(monkeypatch):
+    weight = torch.nn.Parameter(torch.ones(2, device="npu"))
+    compiled, run_first = torch.compile(lambda x: x * weight, backend="npugraphs"), backends._Captured._run_first
+    with torch.no_grad():
+        compiled(torch.ones(2, device="npu"))
+        weight.data = torch.full((2,), 3.0, device="npu")
+
+        def fail(captured, inputs):
+            run_first(captured, inputs)
+            raise torch.OutOfMemoryError("none left")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(backends._Captured, "_run_first", fail)
+            with pytest.raises(torch.OutOfMemoryError):
+                compiled(torch.ones(2, device="npu"))
+        for value in (2.0, 4.0):
+            assert compiled(torch.full((2,), value, device="npu")).tolist() == [3 * value] * 2
 
 
 def test_calls_on_several_streams_take_turns():

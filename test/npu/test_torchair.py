@@ -165,6 +165,7 @@ def test_tensors_on_memory_of_others():
     first, second = create_npu_tensors([2, 3], torch.float32, [owner.data_ptr(), owner.data_ptr() + 24])
     first.zero_()
     assert first.device == owner.device and second.tolist() == [[6, 7, 8], [9, 10, 11]] and owner[:6].count_nonzero() == 0
+    assert create_npu_tensors([], torch.float32, [owner.data_ptr() + 44])[0].item() == 11
 
 
 def test_weights_and_operators(capsys):

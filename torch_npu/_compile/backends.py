@@ -8,12 +8,13 @@ operator.
 
 import contextlib
 import functools
+import threading
 import warnings
 from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence, Set
 
 import torch
 
-from torch_npu import _options
+from torch_npu import _C, _options
 
 
 def npu(module: Any, inputs: Sequence[Any], **options: Any) -> Callable[..., Any]:
@@ -123,7 +124,9 @@ class _Captured:
     def __init__(self, module: Any, device: int) -> None:
         self._module = module
         self._device = device
-        self._stream: Optional[Any] = None
+        self._stream: Optional[Any] = None  # of the last call, with its number
+        self._number: Optional[int] = None
+        self._turn = threading.RLock()  # inputs and results are in one place for all threads
         self._graph: Optional[Any] = None
         self._failed = False
         self._inputs: List[torch.Tensor] = []
@@ -133,21 +136,27 @@ class _Captured:
     def __call__(self, *inputs: torch.Tensor) -> Any:
         if self._failed:
             return self._module(*inputs)
-        with torch.npu.device(self._device):
-            current = torch.npu.current_stream()
-            if self._stream is not None and self._stream != current:  # the last call's results are read where the next ones go
-                current.wait_stream(self._stream)
-            self._stream = current
+        with self._turn, torch.npu.device(self._device):
+            number = _C._current_stream_id(self._device)
+            if number != self._number:
+                self._change_stream(number)
             return self._run(inputs)
+
+    def _change_stream(self, number: int) -> None:
+        """The last call's results are read where the next ones go, so that has to be over."""
+        current = torch.npu.current_stream()
+        if self._stream is not None:
+            current.wait_stream(self._stream)
+        self._number, self._stream = number, current
 
     def _run(self, inputs: Sequence[torch.Tensor]) -> Any:
         if self._graph is None or self._moved(inputs):
+            self._graph = None  # of the former inputs, also where this call ends in an exception
             results = self._run_first(inputs)
             try:
                 self._capture()
             except RuntimeError as error:
                 self._failed = True
-                self._graph = None
                 warnings.warn(f"a compiled graph runs operator by operator, for it could not be captured: {error}",
                               RuntimeWarning, stacklevel=2)
             return results

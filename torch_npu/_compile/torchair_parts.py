@@ -123,7 +123,7 @@ def create_npu_tensors(shape: Sequence[int], dtype: torch.dtype, addresses: Sequ
     """Contiguous tensors of one shape on memory of the current device that somebody else owns, one for each address."""
     device, count = torch.device("npu", torch.npu.current_device()), torch.Size(shape).numel()
     storages = [torch._C._construct_storage_from_data_pointer(address, device, count * dtype.itemsize) for address in addresses]
-    return [torch.empty(0, dtype=dtype, device=device).set_(storage).view(*shape) for storage in storages]
+    return [torch.empty(0, dtype=dtype, device=device).set_(storage).view(torch.Size(shape)) for storage in storages]
 
 
 def use_internal_format_weight(model: torch.nn.Module) -> None:
