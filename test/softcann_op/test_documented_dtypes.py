@@ -269,6 +269,8 @@ def test_calls_that_would_end_the_process(call):
     out = torch.empty(5, dtype=torch.int32)
     call("aclnnRange", 0.0, 2.0, 0.5, out)
     same(out, torch.tensor([0, 0, 1, 1, 2], dtype=torch.int32))
+    with pytest.raises(RuntimeError, match="161002.*1 numbers for an output of"):   # a single one is not spread out
+        call("aclnnRange", 0.0, 0.2, 0.5, out)
     least = torch.tensor([-2**31, 6], dtype=torch.int32)
     changed = least.clone()
     call("aclnnInplaceDivMod", changed, torch.tensor([-1, 4], dtype=torch.int32), 1)

@@ -45,7 +45,9 @@ OP_COST(aclnnRange, 4 * elementwise(out)) {
   // Of whole numbers with steps below 1; ATen divides by the step's whole part, which ends the process.
   if (c10::isIntegralType(out.scalar_type(), false) && step.isFloatingPoint() && std::abs(step.toDouble()) < 1 &&
       step.toDouble() != 0) {
-    out.copy_(at::range(start, end, step, at::kDouble));
+    const at::Tensor numbers = at::range(start, end, step, at::kDouble);
+    TORCH_CHECK(numbers.sizes() == out.sizes(), "aclnnRange: ", numbers.numel(), " numbers for an output of ", out.sizes());
+    out.copy_(numbers);
   } else {
     at::cpu::range_outf(start, end, step, out);
   }
