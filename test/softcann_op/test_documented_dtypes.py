@@ -172,6 +172,18 @@ def test_true_quotients_into_whole_numbers_are_cut(call, dtype):
         call("aclnnDiv", x.float(), y.float(), out)
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_quotients_keep_the_digits_that_a_float_loses(call, dtype):
+    x = torch.tensor([16777217, -2147483647, 2147483647], dtype=dtype)
+    out = torch.empty_like(x)
+    call("aclnnDiv", x, torch.ones_like(x), out)
+    same(out, x)
+    call("aclnnDivs", x, 1, out)
+    same(out, x)
+    call("aclnnDiv", torch.tensor([-2147483647], dtype=dtype), torch.tensor([2], dtype=dtype), out[:1])
+    same(out[:1], torch.tensor([-1073741823], dtype=dtype))
+
+
 def test_truth_values(call):
     x, y = torch.tensor([[True, False], [True, False]]), torch.tensor([[True, True], [False, False]])
     out = torch.zeros(2, 2, dtype=torch.bool)

@@ -52,7 +52,7 @@ void quotient(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) 
   const auto whole = [](at::ScalarType type) { return c10::isIntegralType(type, true); };
   const at::ScalarType type = at::result_type(self, other);
   if (whole(out.scalar_type()) && whole(type) && c10::canCast(type, out.scalar_type())) {
-    out.copy_(at::cpu::div(self, other));
+    out.copy_(at::cpu::div(self.to(at::kDouble), other.to(at::kDouble)));  // a float has no room for an int32
   } else {
     at::cpu::div_outf(self, other, out);
   }
