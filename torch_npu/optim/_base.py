@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from torch_npu.optim._flat import Bucket
+from torch_npu.optim._stash import Stash
 
 
 def check(condition: Any, name: str, value: Any) -> None:
@@ -31,7 +32,9 @@ class NpuFusedOptimizerBase(Optimizer):
     """An optimizer whose parameters lie in flat tensors, one for each group, dtype and device.
 
     The first ``step()`` moves the parameters there; their addresses change once. Subclasses give ``_state_names`` and
-    ``_update``. Works on every device; complex and non-strided parameters are a TypeError.
+    ``_update``, or as programs for Ascend's Apex do ``_group_step(index of a group)``, which finds the flat tensors in
+    ``self._amp_stash`` (:class:`torch_npu.optim._stash.Stash`). Works on every device; complex and non-strided parameters are a
+    TypeError.
     """
 
     is_npu_fused_optimizer = True
@@ -87,10 +90,34 @@ class NpuFusedOptimizerBase(Optimizer):
         runs = []
         for group, bucket in self._ensure_buckets():
             runs += [(group, run) for run in bucket.runs(bucket.gather())]
+        if hasattr(self, "_group_step"):
+            self._step_by_groups(runs)
+            return loss
         self._prepare(runs)
         for group, run in runs:
             self._update(group, run)
         return loss
+
+    def _step_by_groups(self, runs: Any) -> None:
+        """The step of a subclass that has a rule for a whole group, and counts the steps itself, in what it is given and, if it
+        likes, in ``self.state``."""
+        if not hasattr(self, "_amp_stash"):
+            self._amp_stash = Stash()
+        stash = self._amp_stash
+        by_group = [[run for group, run in runs if group is one] for one in self.param_groups]
+        stash.params_lists_indexed_by_group = [[run.params() for run in some] for some in by_group]
+        stash.combined_params_indexed_by_group = [[run.param for run in some] for some in by_group]
+        stash.combined_grads_indexed_by_group = [[run.grad for run in some] for some in by_group]
+        stash.combined_param_states_indexed_by_group = [
+            [{"step": run.step - 1, **run.state} for run in some] for some in by_group]
+        stash.param_states_are_combined_by_group = True
+        steps = [(self.state[param], run.step) for _, run in runs for param in run.params()]
+        for state, step in steps:
+            state["step"] = step - 1
+        for index in range(len(self.param_groups)):
+            self._group_step(index)
+        for state, step in steps:
+            state["step"] = step
 
     @torch.no_grad()
     def clip_grad_norm_fused_(self, max_norm: Any, norm_type: float = 2.0) -> Any:

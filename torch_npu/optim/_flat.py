@@ -55,6 +55,10 @@ class Run:
             return flat
         return flat[self._begin : self._end]
 
+    def params(self) -> List[Tensor]:
+        """The parameters themselves, in order."""
+        return self._bucket.params[self._first : self._last]
+
     def blocks(self) -> Any:
         """The run's parameters by shape."""
         bucket = self._bucket

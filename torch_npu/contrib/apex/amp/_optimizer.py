@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import torch
 
+from torch_npu.contrib.apex.amp._combined import CombinedSteps
+from torch_npu.optim import NpuFusedOptimizerBase
+from torch_npu.optim._stash import Stash
+
 if TYPE_CHECKING:
     from torch.optim import Optimizer as _Optimizer
 else:
@@ -163,9 +167,12 @@ _classes: Dict[type, type] = {}
 def attach(optimizer: Any, session: Any) -> None:
     """Makes ``optimizer`` an optimizer under amp: it keeps its identity, its class becomes a subclass."""
     kind = type(optimizer)
+    combines = getattr(optimizer, "is_npu_fused_optimizer", False) and not isinstance(optimizer, NpuFusedOptimizerBase)
     if kind not in _classes:
-        _classes[kind] = type(kind.__name__, (_AmpOptimizer, kind), {"__doc__": kind.__doc__})
+        mixed = (_AmpOptimizer, CombinedSteps, kind) if combines else (_AmpOptimizer, kind)
+        _classes[kind] = type(kind.__name__, mixed, {"__doc__": kind.__doc__})
     optimizer._apex_amp = OptimizerAmp(optimizer, session)
+    optimizer._amp_stash = Stash()   # programs know it by this name
     optimizer.__class__ = _classes[kind]
     if "step" in vars(optimizer):
         _renew_scheduled_step(optimizer)
