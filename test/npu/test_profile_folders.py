@@ -80,6 +80,14 @@ def test_the_folder_is_known_after_the_profile():
     assert os.path.exists(f"{alone.prof_if.prof_path}/ASCEND_PROFILER_OUTPUT/trace_view.json")
 
 
+def test_what_cannot_be():
+    ProfPathCreator().init(worker_name="a/b", dir_name="traces")
+    assert os.path.dirname(ProfPathCreator().new_path()) == os.path.abspath("traces")
+    with pytest.warns(RuntimeWarning, match="not started"):
+        profiler.profile().prof_if.analyse()
+    assert not os.path.exists("traces")
+
+
 def test_each_trace_has_a_folder_of_its_own():
     found = []
     schedule = profiler.schedule(wait=0, warmup=0, active=1, repeat=3)

@@ -184,7 +184,26 @@ def test_weights_and_operators(capsys):
     ops.npu_print("sizes", torch.arange(20, device="npu"), summarize_size=2)
     ops.npu_print(torch.ones(1), tensor_detail=True)
     assert capsys.readouterr().out.splitlines() == [
-        "sizes", "tensor([ 0,  1,  ..., 18, 19], device='npu:0')", "tensor([1.]) (shape=(1,), dtype=torch.float32, device=cpu)"]
+        "sizes", "tensor([ 0,  1,  ..., 18, 19])", "tensor([1.]) (shape=(1,), dtype=torch.float32, device=cpu)"]
+
+
+@pytest.mark.parametrize("mode", [None, "reduce-overhead"])
+def test_printing_in_compiled_functions(capfd, mode):
+    from torchair import ops
+
+    def doubled(x):
+        y = x * 2
+        ops.npu_print("y", 7, y, tensor_detail=True)
+        return y + 1
+
+    compiled = torch.compile(doubled, fullgraph=True, mode=mode)
+    for i in range(3):
+        assert torch.equal(compiled(torch.full((2,), i, device="npu")).cpu(), torch.full((2,), 2 * i + 1))
+    torch.npu.synchronize()
+    shown = "(shape=(2,), dtype=torch.int64, device=npu:0)"
+    expected = [line for i in range(3) for line in ("y", "7", f"tensor([{2 * i}, {2 * i}]) {shown}")]
+    found = capfd.readouterr().out.splitlines()
+    assert found[-len(expected):] == expected
 
 
 def test_attention_with_lengths_in_tensors():

@@ -11,6 +11,7 @@ from typing import Any, Callable, ContextManager, Dict, List, Optional, Sequence
 import torch
 
 from torch_npu._compile.torchair_options import CompilerConfig
+from torch_npu._cpu_ops.graph_tensors import with_values
 
 
 def npu_stream_switch(stream_tag: str, stream_priority: int = 0, enable_inner_parallel: bool = True) -> ContextManager[Any]:
@@ -67,18 +68,45 @@ def npu_record_tagged_stream(input: torch.Tensor, tagged_stream: str) -> None:
     """Keeps the memory of ``input`` from being used anew before the stream has run: there is one stream, so it is."""
 
 
+_library = torch.library.Library("torchair", "FRAGMENT")
+_library.define("print(Tensor[] tensors, str[] texts, int[] places, int summarize_size, bool tensor_detail) -> ()")
+torch.fx.node.has_side_effect(torch.ops.torchair.print.default)
+
+
+def _print(tensors: List[torch.Tensor], texts: List[str], places: List[int], summarize_size: int, tensor_detail: bool) -> None:
+    """Prints ``texts``, a line each, with the values of the tensors at ``places``. Within a captured graph, at each replay."""
+    about = [f" (shape={tuple(value.shape)}, dtype={value.dtype}, device={value.device})" for value in tensors]
+
+    def show(values: List[torch.Tensor]) -> None:
+        before = torch._tensor_str.PRINT_OPTS
+        kept = {name: getattr(before, name) for name in ("edgeitems", "threshold")}
+        torch.set_printoptions(edgeitems=summarize_size, threshold=0)
+        lines = list(texts)
+        try:
+            for place, value, rest in zip(places, values, about):
+                lines[place] = f"{value}{rest}" if tensor_detail else str(value)
+        finally:
+            torch.set_printoptions(**kept)
+        print("\n".join(lines), flush=True)
+
+    if tensors:
+        with_values(tensors, show)
+    else:
+        show([])
+
+
+_library.impl("print", _print, "CompositeExplicitAutograd")
+torch.library.register_fake("torchair::print", lambda *args: None, lib=_library)
+
+
 def npu_print(*args: Any, summarize_size: int = 3, tensor_detail: bool = False) -> None:
-    """Prints the values; of each dimension of a tensor that is longer, the first and last ``summarize_size``.
-    ``tensor_detail``: also what else is known of it."""
-    before = torch._tensor_str.PRINT_OPTS
-    kept = {name: getattr(before, name) for name in ("edgeitems", "threshold")}
-    torch.set_printoptions(edgeitems=summarize_size, threshold=0)
-    try:
-        for value in args:
-            print(f"{value} (shape={tuple(value.shape)}, dtype={value.dtype}, device={value.device})"
-                  if tensor_detail and isinstance(value, torch.Tensor) else value)
-    finally:
-        torch.set_printoptions(**kept)
+    """Prints the values, a line or more for each; of each dimension of a tensor that is longer, the first and last
+    ``summarize_size``. ``tensor_detail``: also shape, dtype and device. In a compiled function each time it runs; numbers and
+    texts are then those of the compilation."""
+    tensors = [value for value in args if isinstance(value, torch.Tensor)]
+    texts = ["" if isinstance(value, torch.Tensor) else str(value) for value in args]
+    places = [place for place, value in enumerate(args) if isinstance(value, torch.Tensor)]
+    torch.ops.torchair.print(tensors, texts, places, summarize_size, tensor_detail)
 
 
 def _lists(kwargs: Dict[str, Any]) -> Dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 
-def _with_values(tensors: Sequence[Tensor], use: Callable[[List[Tensor]], None]) -> None:
+def with_values(tensors: Sequence[Tensor], use: Callable[[List[Tensor]], None]) -> None:
     """``use`` gets the values on the CPU: now, or in a capture at each replay."""
     if any(tensor.is_meta for tensor in tensors):
         return
@@ -25,7 +25,7 @@ def _with_values(tensors: Sequence[Tensor], use: Callable[[List[Tensor]], None])
 def print_npugraph_tensor(input: Tensor, *, tensor_name: Optional[str] = None) -> None:
     """Prints a tensor's values, shape and dtype, after ``tensor_name=`` where there is a name. In a graph, at each replay."""
     name = f"{tensor_name}=" if tensor_name is not None else ""
-    _with_values([input], lambda values: print(
+    with_values([input], lambda values: print(
         f"{name}{values[0]}, shape={tuple(values[0].shape)}, dtype={values[0].dtype}", flush=True))
 
 
@@ -54,7 +54,7 @@ def save_npugraph_tensor(
     def save(values: List[Tensor]) -> None:
         torch.save(values[0] if isinstance(input, Tensor) else values, _path(save_path, device, overwrite))
 
-    _with_values(tensors, save)
+    with_values(tensors, save)
 
 
 def save_npugraph_tensor_tensor_list(

@@ -3,11 +3,19 @@
 import os
 import socket
 import time
-from typing import Optional
+from typing import Any, Optional
 
 from torch_npu import _options
+from torch_npu.profiler.experimental_config import reset
 
 SUFFIX = "_ascend_pt"
+
+
+def worker(name: Any) -> Optional[str]:
+    """``name``; None, the host's name, with a warning in the log where it cannot be part of a folder's."""
+    if name is not None and (not isinstance(name, str) or not name or os.sep in name):
+        return reset("worker_name", name, None)
+    return name
 
 
 def new_path(dir_name: Optional[str] = None, worker_name: Optional[str] = None) -> str:
@@ -34,7 +42,7 @@ class ProfPathCreator:
 
     def init(self, worker_name: Optional[str] = None, dir_name: Optional[str] = None) -> None:
         """From now on traces go to ``dir_name/<worker_name>_<process>_<time>_ascend_pt``, and are written as they end."""
-        self.worker_name = worker_name
+        self.worker_name = worker(worker_name)
         self.dir_name = None if dir_name is None else os.path.abspath(dir_name)
 
     def is_told(self) -> bool:

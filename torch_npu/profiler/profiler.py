@@ -19,7 +19,7 @@ from torch_npu import _C
 from torch_npu.profiler import _trace
 from torch_npu.profiler._garbage import Collections
 from torch_npu.profiler._lenient import goes_on
-from torch_npu.profiler._profiler_path_creator import SUFFIX as _SUFFIX, ProfPathCreator, new_path
+from torch_npu.profiler._profiler_path_creator import SUFFIX as _SUFFIX, ProfPathCreator, new_path, worker
 from torch_npu.profiler.experimental_config import (
     AiCMetrics,
     ExportType,
@@ -74,6 +74,8 @@ class _Files:
         """Writes the trace as it was recorded, once."""
         profiled = self._profile()
         if profiled is not None and not self._written:
+            if profiled.profiler is None:
+                raise RuntimeError("the profile was not started, there is no trace")
             _write_raw(profiled, self.prof_path)
             self._written = True
 
@@ -347,11 +349,9 @@ def tensorboard_trace_handler(dir_name: Optional[str] = None, worker_name: Optio
     A name that cannot be one becomes the default, with a warning in the log. analyse_flag: the files of Ascend's tools at once;
     else :func:`analyse` makes them later. async_mode: on a thread.
     """
-    if worker_name is not None and (not isinstance(worker_name, str) or not worker_name or os.sep in worker_name):
-        worker_name = reset("worker_name", worker_name, None)
     if dir_name is not None and not isinstance(dir_name, (str, os.PathLike)):
         dir_name = reset("dir_name", dir_name, None)
-    return _TraceHandler(None if dir_name is None else os.path.abspath(dir_name), worker_name, analyse_flag, async_mode)
+    return _TraceHandler(None if dir_name is None else os.path.abspath(dir_name), worker(worker_name), analyse_flag, async_mode)
 
 
 class _TraceHandler:
