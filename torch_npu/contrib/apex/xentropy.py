@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from torch_npu.contrib.apex._lists import HALF
+
 __all__ = ["SoftmaxCrossEntropyLoss"]
 
 
@@ -20,7 +22,7 @@ class SoftmaxCrossEntropyLoss:
     @staticmethod
     def apply(logits: Tensor, labels: Tensor, smoothing: float = 0.0, padding_idx: int = 0,
               half_to_float: bool = False) -> Tensor:
-        wide = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        wide = logits.float() if logits.dtype in HALF else logits
         losses = torch.nn.functional.cross_entropy(wide, labels, reduction="none", ignore_index=padding_idx,
                                                    label_smoothing=smoothing)
         return losses if half_to_float else losses.to(logits.dtype)

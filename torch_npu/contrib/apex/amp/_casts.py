@@ -9,6 +9,8 @@ from typing import Any, Callable, Dict, Iterator
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from torch_npu.contrib.apex._lists import HALF
+
 
 def cast_floats(value: Any, dtype: torch.dtype) -> Any:
     """``value`` with the floating-point tensors in it, at any depth of lists, tuples, dicts and dataclasses,
@@ -67,7 +69,7 @@ def wrap_forward(model: Any, properties: Any, output_type: Any) -> None:
 
 def _to_float32(module: Any, state_dict: Dict[str, Any], prefix: str, local_metadata: Any) -> None:
     for name, value in state_dict.items():
-        if isinstance(value, torch.Tensor) and value.dtype in (torch.float16, torch.bfloat16):
+        if isinstance(value, torch.Tensor) and value.dtype in HALF:
             state_dict[name] = value.float()
 
 

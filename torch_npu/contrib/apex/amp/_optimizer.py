@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional,
 
 import torch
 
+from torch_npu.contrib.apex._lists import HALF, unflatten
 from torch_npu.contrib.apex.amp._combined import CombinedSteps
 from torch_npu.optim import NpuFusedOptimizerBase
 from torch_npu.optim._stash import Stash
@@ -43,7 +44,7 @@ class OptimizerAmp:
             return
         state = self.optimizer.state
         for i, param in enumerate(group["params"]):
-            if param.dtype not in (torch.float16, torch.bfloat16):
+            if param.dtype not in HALF:
                 continue
             master = torch.nn.Parameter(param.detach().float(), requires_grad=param.requires_grad)
             group["params"][i] = master
@@ -111,7 +112,7 @@ class OptimizerAmp:
 
 def _combined(grads: Any, dtype_of: Any) -> Any:
     """Copies of the gradients, those of one device and type in one flat tensor each."""
-    result = [None] * len(grads)
+    result: List[Any] = [None] * len(grads)
     kinds: Dict[Tuple[torch.device, torch.dtype], List[int]] = {}
     for i, grad in enumerate(grads):
         if grad.is_sparse:
@@ -120,7 +121,7 @@ def _combined(grads: Any, dtype_of: Any) -> Any:
     for (device, dtype), indices in kinds.items():
         some = [grads[i] for i in indices]
         flat = torch.empty(sum(grad.numel() for grad in some), dtype=dtype, device=device)
-        views = [view.view(grad.shape) for view, grad in zip(flat.split([grad.numel() for grad in some]), some)]
+        views = unflatten(flat, some)
         torch._foreach_copy_(views, some)
         for i, view in zip(indices, views):
             result[i] = view

@@ -4,13 +4,12 @@ from typing import Any, Callable, List, Optional
 
 import torch
 
+from torch_npu.contrib.apex._lists import HALF
 from torch_npu.contrib.apex._wrapped import WrappedOptimizer
 from torch_npu.contrib.apex.amp._scaler import LossScaler
 from torch_npu.contrib.apex.fp16_utils.params import clip_grad_norm, master_params_to_model_params
 
 __all__ = ["FP16_Optimizer"]
-
-_HALF = (torch.float16, torch.bfloat16)
 
 
 class FP16_Optimizer(WrappedOptimizer):
@@ -47,7 +46,7 @@ class FP16_Optimizer(WrappedOptimizer):
         for i, param in enumerate(group["params"]):
             if not param.requires_grad:
                 continue
-            if param.dtype in _HALF:
+            if param.dtype in HALF:
                 master = param.detach().clone().float().requires_grad_()
                 group["params"][i] = master
                 halves.append(param)

@@ -3,16 +3,12 @@
 from typing import Any, List, Tuple
 
 import torch
-from torch import Tensor
+
+from torch_npu.contrib.apex._lists import flatten, unflatten
 
 __all__ = ["clip_grad_norm", "master_params_to_model_params", "model_grads_to_master_grads", "prep_param_lists"]
 
 clip_grad_norm = torch.nn.utils.clip_grad_norm_
-
-
-def _views(flat: Tensor, like: Any) -> List[Tensor]:
-    """``flat`` cut into tensors of the shapes of ``like``."""
-    return [part.view(tensor.shape) for part, tensor in zip(flat.split([tensor.numel() for tensor in like]), like)]
 
 
 def prep_param_lists(model: torch.nn.Module, flat_master: bool = False) -> Tuple[List[Any], List[Any]]:
@@ -28,7 +24,7 @@ def prep_param_lists(model: torch.nn.Module, flat_master: bool = False) -> Tuple
     if len(kinds) != 1:
         raise TypeError(f"flat_master=True takes parameters of one type and device, found {sorted(kinds)}: use flat_master=False "
                         "or FP16_Optimizer")
-    master = torch.nn.Parameter(torch.cat([param.detach().reshape(-1) for param in params]).float())
+    master = torch.nn.Parameter(flatten([param.detach() for param in params]).float())
     master.grad = torch.zeros_like(master)
     return params, [master]
 
@@ -40,7 +36,7 @@ def model_grads_to_master_grads(model_params: Any, master_params: Any, flat_mast
     A copy whose parameter has no gradient gets None, its part of a flat one 0.
     """
     if flat_master:
-        views = _views(master_params[0].grad, model_params)
+        views = unflatten(master_params[0].grad, model_params)
         for view, model in zip(views, model_params):
             if model.grad is None:
                 view.zero_()
@@ -59,6 +55,6 @@ def model_grads_to_master_grads(model_params: Any, master_params: Any, flat_mast
 @torch.no_grad()
 def master_params_to_model_params(model_params: Any, master_params: Any, flat_master: bool = False) -> None:
     """Copies ``master_params`` to ``model_params``, both of :func:`prep_param_lists`."""
-    masters = _views(master_params[0].detach(), model_params) if flat_master else list(master_params)
+    masters = unflatten(master_params[0].detach(), model_params) if flat_master else list(master_params)
     if masters:
         torch._foreach_copy_(list(model_params), masters)

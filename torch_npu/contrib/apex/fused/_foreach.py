@@ -5,17 +5,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
 import torch
 from torch import Tensor
 
+from torch_npu.contrib.apex._lists import HALF, by_kind
 from torch_npu.optim._base import evaluate
 
-__all__ = ["HALF", "Batch", "ForeachOptimizer", "batches", "keep_float32", "norms"]
-
-HALF = (torch.float16, torch.bfloat16)
-
-
-def norms(tensors: List[Tensor], order: float = 2.0) -> Tensor:
-    """The norm of each of ``tensors``, in one tensor of one dimension; of half-precision ones in float32."""
-    dtype = torch.float32 if tensors[0].dtype in HALF else tensors[0].dtype
-    return torch.stack(list(torch._foreach_norm(tensors, order, dtype=dtype)))
+__all__ = ["Batch", "ForeachOptimizer", "NoneForGrads", "batches", "keep_float32"]
 
 
 class Batch:
@@ -51,16 +44,13 @@ class Batch:
 
 def batches(optimizer: Any, group: Any) -> Iterator[Batch]:
     """The parameters of ``group`` that have a gradient and elements, by device and type."""
-    kinds: Dict[Any, List[Tensor]] = {}
-    for param in group["params"]:
-        if param.grad is None or not param.numel():
-            continue
+    found = [param for param in group["params"] if param.grad is not None and param.numel()]
+    for param in found:
         if param.grad.is_sparse:
             raise RuntimeError(f"{type(optimizer).__name__} takes dense gradients only: use torch.optim.SparseAdam")
         if not param.is_floating_point():
             raise TypeError(f"{type(optimizer).__name__} takes floating-point parameters, got {param.dtype}")
-        kinds.setdefault((param.device, param.dtype), []).append(param)
-    for params in kinds.values():
+    for params in by_kind(found):
         yield Batch(params, [optimizer.state[param] for param in params])
 
 
@@ -74,7 +64,17 @@ def keep_float32(optimizer: Any, state_dict: Dict[str, Any]) -> None:
                                            for name, value in values.items() if torch.is_tensor(value)})
 
 
-class ForeachOptimizer(torch.optim.Optimizer):
+class NoneForGrads:
+    """Mixed into optimizers that have Apex's ``set_grad_none``."""
+
+    set_grad_none: bool
+
+    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
+        """Gradients become None, or 0 if the optimizer was made with ``set_grad_none=False``."""
+        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)   # type: ignore[misc]
+
+
+class ForeachOptimizer(NoneForGrads, torch.optim.Optimizer):
     """An optimizer whose state is float32 also where a parameter is of half precision, and whose step does not wait.
 
     Subclasses give :meth:`_update`; ``_kept`` names their attributes beside the groups, which copies and pickles keep.
@@ -110,10 +110,6 @@ class ForeachOptimizer(torch.optim.Optimizer):
             self._update(group, batch, shared)
             batch.write()
         return loss
-
-    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
-        """Gradients become None, or 0 if the optimizer was made with ``set_grad_none=False``."""
-        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         super().load_state_dict(state_dict)

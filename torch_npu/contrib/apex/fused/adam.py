@@ -5,7 +5,8 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu.contrib.apex.fused._foreach import HALF, Batch, batches, keep_float32, norms
+from torch_npu.contrib.apex._lists import HALF, norm_of_all, norms
+from torch_npu.contrib.apex.fused._foreach import Batch, NoneForGrads, batches, keep_float32
 from torch_npu.optim import NpuFusedAdam
 from torch_npu.optim._base import evaluate
 
@@ -19,7 +20,7 @@ def _clip(grads: Any, total: Tensor, limit: float) -> None:
     torch._foreach_mul_(grads, (limit / (total + 1e-6)).clamp_(max=1.0).to(grads[0]))
 
 
-class FusedAdam(NpuFusedAdam):
+class FusedAdam(NoneForGrads, NpuFusedAdam):
     """AdamW, or with ``adam_w_mode=False`` Adam; Apex's defaults: decoupled weight decay, of 0, and gradients set to None.
 
     The state of half-precision parameters is float32. ``max_grad_norm``, which Apex's first version had: each group's gradients
@@ -97,8 +98,7 @@ class FusedAdam(NpuFusedAdam):
                 if scale is not None:
                     torch._foreach_div_(of_batch, scale.to(of_batch[0]))
             if group["max_grad_norm"] > 0:
-                each = [torch.linalg.vector_norm(norms(of_batch)) for of_batch in grads]
-                total = torch.linalg.vector_norm(torch.stack([norm.to(each[0]) for norm in each]))
+                total = norm_of_all(grads)
                 for of_batch in grads:
                     _clip(of_batch, total, group["max_grad_norm"])
             step = self._count(group, some[0].weights[0].device, found_inf)
@@ -143,9 +143,6 @@ class FusedAdam(NpuFusedAdam):
             torch._foreach_mul_(updates, lr.to(weights[0].dtype))
             torch._foreach_add_(weights, updates)
         batch.write()
-
-    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
-        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
         super().load_state_dict(state_dict)

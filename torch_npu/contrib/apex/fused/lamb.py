@@ -4,7 +4,8 @@ from typing import Any, List, Tuple
 
 import torch
 
-from torch_npu.contrib.apex.fused._foreach import Batch, ForeachOptimizer, norms
+from torch_npu.contrib.apex._lists import norm_of_all, norms
+from torch_npu.contrib.apex.fused._foreach import Batch, ForeachOptimizer
 from torch_npu.optim._base import check
 
 __all__ = ["FusedLAMB"]
@@ -46,8 +47,7 @@ class FusedLAMB(ForeachOptimizer):
         limit = self.defaults["max_grad_norm"]
         if not batches or limit is None or limit <= 0:
             return None
-        each = [torch.linalg.vector_norm(norms(batch.grads)) for _, batch in batches]
-        total = torch.linalg.vector_norm(torch.stack([norm.to(each[0]) for norm in each]))
+        total = norm_of_all([batch.grads for _, batch in batches])
         return torch.where(total > limit, total / limit, torch.ones_like(total))
 
     def _update(self, group: Any, batch: Batch, shared: Any) -> None:

@@ -5,7 +5,8 @@ from typing import Any, List, Tuple
 import torch
 from torch import Tensor
 
-from torch_npu.contrib.apex.fused._foreach import Batch, ForeachOptimizer, norms
+from torch_npu.contrib.apex._lists import norms
+from torch_npu.contrib.apex.fused._foreach import Batch, ForeachOptimizer
 from torch_npu.optim._base import check
 
 __all__ = ["FusedNovoGrad"]

@@ -2,11 +2,13 @@
 
 from typing import Any, Optional
 
+from torch_npu.contrib.apex.fused._foreach import NoneForGrads
 from torch_npu.optim import NpuFusedSGD
 
 __all__ = ["FusedSGD"]
 
-class FusedSGD(NpuFusedSGD):
+
+class FusedSGD(NoneForGrads, NpuFusedSGD):
     """SGD. ``wd_after_momentum=True`` is a NotImplementedError; ``materialize_master_grads`` changes nothing."""
 
     def __init__(self, params: Any, lr: Optional[float] = None, momentum: float = 0, dampening: int = 0, weight_decay: float = 0,
@@ -19,6 +21,3 @@ class FusedSGD(NpuFusedSGD):
 
     def __getstate__(self) -> Any:
         return {**super().__getstate__(), "set_grad_none": self.set_grad_none}
-
-    def zero_grad(self, set_to_none: Optional[bool] = None) -> None:
-        super().zero_grad(self.set_grad_none if set_to_none is None else set_to_none)

@@ -1,10 +1,12 @@
 """Modules and lists of tensors over several ranks."""
 
 import inspect
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence
 
 import torch
 from torch import Tensor
+
+from torch_npu.contrib.apex._lists import by_kind, flatten, unflatten
 
 __all__ = ["DistributedDataParallel", "Reducer", "flat_dist_call", "flatten", "unflatten"]
 
@@ -34,26 +36,13 @@ class DistributedDataParallel(torch.nn.parallel.DistributedDataParallel):
         super().__init__(module, find_unused_parameters=bool(delay_allreduce or shared_param), **_BUFFERS_STAY)
 
 
-def flatten(tensors: Sequence[Tensor]) -> Tensor:
-    """The elements of ``tensors``, of one type and device, in one tensor of one dimension."""
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
-
-
-def unflatten(flat: Tensor, tensors: Sequence[Tensor]) -> List[Tensor]:
-    """``flat`` cut into views of the shapes of ``tensors``."""
-    return [part.view(tensor.shape) for part, tensor in zip(flat.split([tensor.numel() for tensor in tensors]), tensors)]
-
-
 @torch.no_grad()
 def flat_dist_call(tensors: Sequence[Tensor], call: Callable[..., Any], extra_args: Optional[Sequence[Any]] = None) -> None:
     """``call(tensor, *extra_args)``, a collective in place, for ``tensors``: once for all of a type and device together.
 
     What ``torch.distributed.all_reduce`` gives is divided by the number of ranks.
     """
-    kinds: Dict[Any, List[Tensor]] = {}
-    for tensor in tensors:
-        kinds.setdefault((tensor.dtype, tensor.device), []).append(tensor)
-    for some in kinds.values():
+    for some in by_kind(tensors):
         flat = flatten(some)
         call(flat, *(extra_args or ()))
         if call is torch.distributed.all_reduce:

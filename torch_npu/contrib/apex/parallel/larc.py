@@ -4,6 +4,8 @@ from typing import Any
 
 import torch
 
+from torch_npu.contrib.apex._lists import by_kind, norms
+
 __all__ = ["LARC"]
 
 
@@ -53,19 +55,16 @@ class LARC:
 
     @torch.no_grad()
     def _adapt(self, group: Any, decay: float) -> None:
-        params = [param for param in group["params"] if param.grad is not None]
-        for dtype, device in {(param.dtype, param.device) for param in params}:
-            some = [param for param in params if (param.dtype, param.device) == (dtype, device)]
-            grads = [param.grad for param in some]
-            wide = torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
-            lengths, slopes = (torch.stack(list(torch._foreach_norm(tensors, dtype=wide))) for tensors in (some, grads))
+        for some in by_kind(param for param in group["params"] if param.grad is not None):
+            grads: Any = [param.grad for param in some]
+            lengths, slopes = norms(some), norms(grads)
             rates = self.trust_coefficient * lengths / (slopes + lengths * decay + self.eps)
             if self.clip:
                 rates = (rates / group["lr"]).clamp_(max=1.0)
             adapts = (lengths != 0) & (slopes != 0)
             rates = torch.where(adapts, rates, torch.ones_like(rates))
             if decay:
-                torch._foreach_add_(grads, torch._foreach_mul(some, list((adapts.to(wide) * decay).unbind())))
+                torch._foreach_add_(grads, torch._foreach_mul(some, list((adapts.to(lengths.dtype) * decay).unbind())))
             torch._foreach_mul_(grads, list(rates.unbind()))
 
     def step(self, closure: Any = None) -> Any:
