@@ -134,6 +134,11 @@ class Bucket:
             torch._foreach_copy_(views, grads)
         return present
 
+    def lend_grads(self) -> None:
+        """Gradients that were gathered become views of the flat tensor."""
+        for param, view in zip(self.params, self._grad_views):
+            param.grad = view
+
     def scatter(self) -> None:
         """Copies the flat tensor back into the gradients."""
         pairs = [(param.grad, view) for param, view in zip(self.params, self._grad_views) if param.grad is not None]
