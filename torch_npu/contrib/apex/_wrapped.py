@@ -1,8 +1,21 @@
 """What the wrappers of an optimizer share."""
 
-from typing import Any
+from typing import Any, List
 
-__all__ = ["WrappedOptimizer"]
+import torch
+
+__all__ = ["WrappedOptimizer", "load_copies"]
+
+
+@torch.no_grad()
+def load_copies(groups: List[List[Any]], saved: Any) -> None:
+    """Copies ``saved``, of a checkpoint, to the float32 copies in ``groups``. ValueError unless it has the same shapes."""
+    shapes, found = ([[tuple(copy.shape) for copy in group] for group in some] for some in (groups, saved))
+    if shapes != found:
+        raise ValueError(f"the state has float32 copies of shapes {found}, but this optimizer has {shapes}")
+    for group, values in zip(groups, saved):
+        for copy, value in zip(group, values):
+            copy.copy_(value)
 
 
 class WrappedOptimizer:

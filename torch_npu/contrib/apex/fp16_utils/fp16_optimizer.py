@@ -5,7 +5,7 @@ from typing import Any, Callable, List, Optional
 import torch
 
 from torch_npu.contrib.apex._lists import HALF
-from torch_npu.contrib.apex._wrapped import WrappedOptimizer
+from torch_npu.contrib.apex._wrapped import WrappedOptimizer, load_copies
 from torch_npu.contrib.apex.amp._scaler import LossScaler
 from torch_npu.contrib.apex.fp16_utils.params import clip_grad_norm, master_params_to_model_params
 
@@ -171,13 +171,9 @@ class FP16_Optimizer(WrappedOptimizer):
                 "optimizer_state_dict": self.optimizer.state_dict(),
                 "fp32_from_fp16": [[master.detach() for master in masters] for masters in self.fp32_from_fp16_groups]}
 
-    @torch.no_grad()
     def load_state_dict(self, state_dict: Any) -> None:
         """Restores what :meth:`state_dict` gave; load the model's before. ValueError unless it has the same copies."""
-        saved = state_dict["fp32_from_fp16"]
-        shapes, found = ([[tuple(t.shape) for t in group] for group in groups] for groups in (self.fp32_from_fp16_groups, saved))
-        if shapes != found:
-            raise ValueError(f"the state has float32 copies of shapes {found}, but this optimizer has {shapes}")
+        load_copies(self.fp32_from_fp16_groups, state_dict["fp32_from_fp16"])
         self.dynamic_loss_scale = state_dict["dynamic_loss_scale"]
         self.overflow = state_dict["overflow"]
         self.first_closure_call_this_step = state_dict["first_closure_call_this_step"]
@@ -185,5 +181,3 @@ class FP16_Optimizer(WrappedOptimizer):
         self.loss_scaler.loss_scale = state_dict["loss_scaler"]["loss_scale"]
         self.loss_scaler.unskipped = state_dict["loss_scaler"]["unskipped"]
         self.optimizer.load_state_dict(state_dict["optimizer_state_dict"])
-        for (_, master), value in zip(self._pairs(), [value for group in saved for value in group]):
-            master.copy_(value)

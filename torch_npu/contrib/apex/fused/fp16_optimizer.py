@@ -5,7 +5,7 @@ from typing import Any, List
 import torch
 from torch import Tensor
 
-from torch_npu.contrib.apex._wrapped import WrappedOptimizer
+from torch_npu.contrib.apex._wrapped import WrappedOptimizer, load_copies
 from torch_npu.contrib.apex.fp16_utils.loss_scaler import DynamicLossScaler, LossScaler
 from torch_npu.npu.overflow import npu_check_overflow
 
@@ -87,17 +87,11 @@ class FP16_Optimizer(WrappedOptimizer):
                 "optimizer_state_dict": self.optimizer.state_dict(),
                 "fp32_groups": [[master.detach() for master in masters] for masters in self.fp32_groups]}
 
-    @torch.no_grad()
     def load_state_dict(self, state_dict: Any) -> None:
         """Restores what :meth:`state_dict` gave. ValueError unless it has the same copies."""
-        saved = state_dict["fp32_groups"]
-        shapes, found = ([[tuple(t.shape) for t in group] for group in groups] for groups in (self.fp32_groups, saved))
-        if shapes != found:
-            raise ValueError(f"the state has float32 copies of shapes {found}, but this optimizer has {shapes}")
+        load_copies(self.fp32_groups, state_dict["fp32_groups"])
         self.dynamic_loss_scale = state_dict["dynamic_loss_scale"]
         self.scaler = DynamicLossScaler() if self.dynamic_loss_scale else LossScaler()
         for name in vars(self.scaler):
             setattr(self.scaler, name, state_dict[name])
         self.optimizer.load_state_dict(state_dict["optimizer_state_dict"])
-        for (_, master), value in zip(self._pairs(), [value for group in saved for value in group]):
-            master.copy_(value)
