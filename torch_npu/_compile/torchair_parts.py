@@ -157,10 +157,8 @@ def create_npu_tensors(shape: Sequence[int], dtype: torch.dtype, addresses: Sequ
 def use_internal_format_weight(model: torch.nn.Module) -> None:
     """Brings the weights of linear layers to FRACTAL_NZ, where internal formats are allowed
     (:func:`torch_npu.npu_format_cast`)."""
-    import torch_npu
     from torch_npu.contrib import module as layers
+    from torch_npu.npu._weights import bring_to_nz
 
     kinds = (torch.nn.Linear, layers.LinearQuant, layers.LinearA8W8Quant, layers.LinearWeightQuant)
-    for layer in model.modules():
-        if isinstance(layer, kinds) and layer.weight.device.type == "npu":
-            layer.weight.data = torch_npu.npu_format_cast(layer.weight.data, torch_npu.Format.FRACTAL_NZ)
+    bring_to_nz(model, {kind: ("weight",) for kind in kinds})
