@@ -1,4 +1,4 @@
-"""Where profiles write: folders ``<worker>_<time>_ascend_pt``."""
+"""Where profiles write: folders ``<worker>_<process>_<time>_ascend_pt``."""
 
 import os
 import socket
