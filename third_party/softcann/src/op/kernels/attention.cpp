@@ -243,7 +243,6 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
     key_start = key_end;
   }
 }
-at::Tensor in_order(const at::Tensor& tensor) { return tensor.defined() ? tensor.contiguous() : tensor; }
 at::Tensor batch_of_one(const at::Tensor& part) { return part.unsqueeze(0); }
 void require_tokens_layout(const char* layout, const at::Tensor& bias, int64_t bias_type) {
   TORCH_CHECK(std::string_view(layout) == "TND", "attention: layout ", layout, " where TND is expected");
@@ -297,7 +296,7 @@ TOKEN_SCORE(aclnnFlashAttentionVarLenScoreV5, queryRope, keyRope, sinkOptional, 
   OP_COST(NAME, 2.5 * attention_cost(query, keyIn)) {                                                                          \
     const auto [bias_type, query_start, key_start] = std::tuple{BIAS};                                                         \
     require_tokens_layout(inputLayout, pseShiftOptional, bias_type);                                                           \
-    const at::Tensor none, tops = in_order(softmaxMaxOptional), totals = in_order(softmaxSumOptional);                         \
+    const at::Tensor none, tops = plain(softmaxMaxOptional), totals = plain(softmaxSumOptional);                               \
     int64_t scores = 0;                                                                                                        \
     const Rope rope{ROPE_QUERY, ROPE_KEY, "TND", headNum};                                                                     \
     const at::Tensor all_queries = rope.query(query), all_keys = rope.key(query, keyIn);                                       \

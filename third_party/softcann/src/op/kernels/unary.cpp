@@ -41,6 +41,16 @@ void round_decimals(const at::Tensor& self, int64_t decimals, at::Tensor& out) {
   }
 }
 
+// Of whole numbers 0.
+void frac(const at::Tensor& self, at::Tensor& out) {
+  if (fractional(self)) {
+    at::cpu::frac_outf(self, out);
+  } else {
+    require(c10::isIntegralType(self.scalar_type(), false) && self.scalar_type() == out.scalar_type(), self, "frac");
+    out.zero_();
+  }
+}
+
 // A negative eps means none.
 std::optional<double> clamp_of(double eps) { return eps < 0 ? std::nullopt : std::optional<double>(eps); }
 
@@ -91,22 +101,9 @@ BOTH(Exp, exp, self)
 BOTH(Exp2, exp2, self)
 BOTH(Expm1, expm1, self)
 BOTH(Floor, floor, self)
-// Of whole numbers 0.
-OP_FULL(aclnnFrac, elementwise(out, input), small_unary(at::native::frac_stub, input, out)) {
-  if (fractional(input)) {
-    at::cpu::frac_outf(input, out);
-  } else {
-    require(c10::isIntegralType(input.scalar_type(), false) && input.scalar_type() == out.scalar_type(), input, "frac");
-    out.zero_();
-  }
-}
+OP_FULL(aclnnFrac, elementwise(out, input), small_unary(at::native::frac_stub, input, out)) { frac(input, out); }
 OP_FULL(aclnnInplaceFrac, elementwise(inputRef), small_unary(at::native::frac_stub, inputRef, inputRef)) {
-  if (fractional(inputRef)) {
-    at::cpu::frac_outf(inputRef, inputRef);
-  } else {
-    require(c10::isIntegralType(inputRef.scalar_type(), false), inputRef, "frac");
-    inputRef.zero_();
-  }
+  frac(inputRef, writable(inputRef));
 }
 UNARY(aclnnLgamma, lgamma, self, out)
 BOTH(Log, log, self)
