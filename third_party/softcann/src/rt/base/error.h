@@ -80,4 +80,11 @@ aclError last_error(bool reset);
     if ((pointer) == nullptr) return ::softcann::fail(ACL_ERROR_INVALID_PARAM, "%s is a null pointer", name); \
   } while (0)
 
+// A client's handle as an object of `blocks` (HandleBlocks); leaves the function with an error where none is alive under it.
+#define ALIVE_OR_RETURN(variable, blocks, entry, kind, handle)                                         \
+  auto* const variable = (blocks).find(handle);                                                        \
+  if (variable == nullptr)                                                                             \
+  return ::softcann::fail((handle) == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, \
+                          "%s: " kind " %p does not exist", entry, handle)
+
 }  // namespace softcann

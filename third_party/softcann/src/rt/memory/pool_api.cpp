@@ -35,15 +35,6 @@ Pools& pools() {
   return *instance;
 }
 
-Pool* find_pool(const char* entry, aclrtMemPool handle, aclError* error) {
-  Pool* pool = pools().pools.find(handle);
-  if (pool == nullptr) {
-    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: memory pool %p does not exist",
-                  entry, handle);
-  }
-  return pool;
-}
-
 // Takes the piece out of the books; its size, or 0 where there is none.
 size_t forget(void* piece) {
   Pools& all = pools();
@@ -62,7 +53,6 @@ struct FreeTask : Task {
   void* piece;
 };
 
-// The number that an attribute reads and writes; null where it cannot be written.
 aclError read_attribute(const Pool& pool, aclrtMemPoolAttr attr, void* value) {
   switch (attr) {
     case ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -116,10 +106,7 @@ void softcann::forget_pooled(void* p) {
   if (pools().piece_count.load(std::memory_order_acquire) != 0) forget(p);
 }
 
-#define POOL_OR_RETURN(variable, entry, handle)                 \
-  aclError variable##_error = ACL_SUCCESS;                      \
-  Pool* variable = find_pool(entry, handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
+#define POOL_OR_RETURN(variable, entry, handle) ALIVE_OR_RETURN(variable, pools().pools, entry, "memory pool", handle)
 
 extern "C" {
 

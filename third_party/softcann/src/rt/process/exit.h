@@ -1,6 +1,10 @@
 // What happens to work in flight when the process exits.
 #pragma once
 
+#include <time.h>
+
+#include <optional>
+
 #include "rt/runtime.h"
 
 namespace softcann {
@@ -14,6 +18,22 @@ struct WaitOutside {
   WaitOutside() { waits_outside.fetch_add(1, std::memory_order_relaxed); }
   ~WaitOutside() { waits_outside.fetch_sub(1, std::memory_order_relaxed); }
   WaitOutside(const WaitOutside&) = delete;
+};
+
+// Such a wait of a task that looks again and again.
+class Poll {
+ public:
+  // Before the next look.
+  void pause() {
+    if (!outside_) outside_.emplace();
+    constexpr timespec length{0, 50'000};
+    nanosleep(&length, nullptr);
+  }
+  // The task stays, to wait another time.
+  void end() { outside_.reset(); }
+
+ private:
+  std::optional<WaitOutside> outside_;
 };
 
 }  // namespace softcann

@@ -1,9 +1,6 @@
 // Notifies: flags that a stream raises and another waits for and lowers.
-#include <time.h>
-
 #include <memory>
 #include <mutex>
-#include <optional>
 
 #include "rt/memory/check.h"
 #include "rt/process/exit.h"
@@ -31,20 +28,11 @@ NotifyPool& notify_pool() {
   return *instance;
 }
 
-Notify* find_notify(const char* entry, aclrtNotify handle, aclError* error) {
-  Notify* notify = notify_pool().notifies.find(handle);
-  if (notify == nullptr) {
-    *error = fail(handle == nullptr ? ACL_ERROR_INVALID_PARAM : ACL_ERROR_RT_INVALID_HANDLE, "%s: notify %p does not exist",
-                  entry, handle);
-  }
-  return notify;
-}
-
 struct NotifyTask : Task {
   std::shared_ptr<std::atomic<uint32_t>> raised;
   int64_t timeout_ns = -1;
   int64_t deadline = 0;  // 0: it has not begun to wait
-  std::optional<WaitOutside> outside;
+  Poll poll;
 
   NotifyTask(const char* entry, const Notify* notify) : raised(notify->raised) {
     name = entry;
@@ -60,7 +48,6 @@ struct NotifyTask : Task {
 bool wait_ends(NotifyTask* task, aclError* code) {
   *code = ACL_SUCCESS;
   if (task->take()) return true;
-  if (!task->outside) task->outside.emplace();
   if (task->timeout_ns >= 0) {
     if (task->deadline == 0) task->deadline = now_ns() + task->timeout_ns;
     if (now_ns() >= task->deadline) {
@@ -70,8 +57,7 @@ bool wait_ends(NotifyTask* task, aclError* code) {
       return true;
     }
   }
-  constexpr timespec pause{0, 50'000};
-  nanosleep(&pause, nullptr);
+  task->poll.pause();
   return false;
 }
 
@@ -90,7 +76,7 @@ aclError wait_for_notify_in_graph(Task* self, bool skip) {
   aclError code = ACL_SUCCESS;
   while (!skip && !wait_ends(task, &code)) {
   }
-  task->outside.reset();
+  task->poll.end();
   return code;
 }
 
@@ -107,10 +93,7 @@ aclError launch_notify(aclrtStream stream, NotifyTask* task, uint32_t cost_ns) {
 
 }  // namespace
 
-#define NOTIFY_OR_RETURN(variable, entry, handle)                   \
-  aclError variable##_error = ACL_SUCCESS;                          \
-  Notify* variable = find_notify(entry, handle, &variable##_error); \
-  if (variable == nullptr) return variable##_error
+#define NOTIFY_OR_RETURN(variable, entry, handle) ALIVE_OR_RETURN(variable, notify_pool().notifies, entry, "notify", handle)
 
 extern "C" {
 

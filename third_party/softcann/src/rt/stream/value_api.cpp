@@ -1,8 +1,5 @@
 // Streams that write a number to device memory, and streams that wait for one.
-#include <time.h>
-
 #include <atomic>
-#include <optional>
 
 #include "rt/memory/check.h"
 #include "rt/process/exit.h"
@@ -33,7 +30,7 @@ struct ValueTask : Task {
   std::atomic_ref<uint64_t> memory;
   uint64_t value;
   uint32_t condition;
-  std::optional<WaitOutside> outside;
+  Poll poll;
 
   ValueTask(void* address, uint64_t value, uint32_t condition)
       : memory(*static_cast<uint64_t*>(device_view(address))), value(value), condition(condition) {
@@ -48,9 +45,7 @@ aclError write(Task* self, bool skip) {
 }
 bool waits_still(ValueTask* task) {
   if (met(task->condition, task->memory.load(std::memory_order_acquire), task->value)) return false;
-  if (!task->outside) task->outside.emplace();
-  constexpr timespec pause{0, 50'000};
-  nanosleep(&pause, nullptr);
+  task->poll.pause();
   return true;
 }
 aclError wait(Task* self, bool skip) {
@@ -64,7 +59,7 @@ aclError wait_in_graph(Task* self, bool skip) {
   auto* task = static_cast<ValueTask*>(self);
   while (!skip && waits_still(task)) {
   }
-  task->outside.reset();
+  task->poll.end();
   return ACL_SUCCESS;
 }
 
