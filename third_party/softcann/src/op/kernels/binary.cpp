@@ -28,6 +28,12 @@ bool small_sum(const at::Tensor& self, const at::Tensor& other, const at::Scalar
   return true;
 }
 
+// ATen's _add_relu has no halves.
+void add_relu(const at::Tensor& self, const at::Tensor& other, const at::Scalar& alpha, at::Tensor& out) {
+  at::cpu::add_outf(self, other, alpha, out);
+  at::relu_(out);
+}
+
 // Division of integers is torch's business: it yields a fraction.
 enum DivisionMode { true_division = 0, truncated = 1, floored = 2 };
 std::optional<c10::string_view> rounding(int mode) {
@@ -137,7 +143,7 @@ OP_COST(aclnnRsub, COST) {
   require(out.scalar_type() != at::kBool, out, "sub");
   at::cpu::sub_outf(other, self, alpha, out);
 }
-OP_COST(aclnnAddRelu, COST) { at::cpu::_add_relu_outf(self, other, alpha, out); }
+OP_COST(aclnnAddRelu, COST) { add_relu(self, other, alpha, out); }
 OP_FULL(aclnnMaximum, COST, fast::binary<true>(self, other, out, greater_or_nan)) { at::cpu::maximum_outf(self, other, out); }
 OP_FULL(aclnnMinimum, COST, fast::binary<true>(self, other, out, less_or_nan)) { at::cpu::minimum_outf(self, other, out); }
 OP_COST(aclnnFmodTensor, COST) { at::cpu::fmod_outf(self, other, out); }
@@ -205,7 +211,7 @@ OP_FULL(aclnnInplaceMul, COST, fast::binary<true>(selfRef, other, selfRef, times
 OP_FULL(aclnnInplaceDiv, COST, fast::binary<false>(selfRef, other, selfRef, over)) { quotient(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceDivMod, COST) { divide(selfRef, other, mode, selfRef); }
 OP_COST(aclnnInplaceFloorDivide, COST) { floor_divide(selfRef, other, selfRef); }
-OP_COST(aclnnInplaceAddRelu, COST) { at::cpu::_add_relu_outf(selfRef, other, alpha, selfRef); }
+OP_COST(aclnnInplaceAddRelu, COST) { add_relu(selfRef, other, alpha, selfRef); }
 OP_COST(aclnnInplaceFmodTensor, COST) { at::cpu::fmod_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceRemainderTensorTensor, COST) { at::cpu::remainder_outf(selfRef, other, selfRef); }
 OP_COST(aclnnInplaceAtan2, COST) { at::cpu::atan2_outf(selfRef, other, selfRef); }

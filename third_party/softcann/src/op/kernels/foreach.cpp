@@ -345,9 +345,11 @@ void round_off(at::TensorList x, int64_t mode, at::TensorList out) {
       case 7:
         at::cpu::frac_outf(from, to);
         return;
-      case 4:  // halves away from zero
-        to.copy_(at::cpu::floor(at::cpu::add(from.abs(), wrapped(0.5))).mul_(at::cpu::sgn(from)));
+      case 4: {  // halves away from zero; of the fraction, for a sum with a half is rounded itself
+        const at::Tensor whole = at::cpu::trunc(from);
+        to.copy_(whole + (from - whole).abs().ge(0.5) * at::cpu::sgn(from));
         return;
+      }
       default:
         TORCH_CHECK(false, "roundMode ", mode, " is not supported");
     }

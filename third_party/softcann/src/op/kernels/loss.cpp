@@ -161,7 +161,10 @@ OP(aclnnSmoothL1Loss) {
       [&] { return at::cpu::smooth_l1_loss(self, target, reduction, beta); });
 }
 OP(aclnnSmoothL1LossBackward) { at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput); }
-OP(aclnnHuberLoss) { put(loss, at::huber_loss(predictions, targets, at::Reduction::Mean, delta)); }
+OP(aclnnHuberLoss) {  // without broadcasting, nor a reduction
+  TORCH_CHECK(predictions.sizes() == targets.sizes(), "targets must have predictions' shape ", predictions.sizes(), ", not ", targets.sizes());
+  put(loss, at::huber_loss(predictions, targets, at::Reduction::None, delta));
+}
 OP(aclnnSoftMarginLoss) {
   require(fractional(out) || out.is_complex(), self, "soft_margin_loss");
   put(out, at::soft_margin_loss(self, target, reduction));
