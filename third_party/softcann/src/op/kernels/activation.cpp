@@ -124,7 +124,7 @@ OP(aclnnPrelu) {
 OP(aclnnPreluBackward) {
   const auto [grad, grad_weight] = at::_prelu_kernel_backward(gradOutput, self, channel_weight(weight, self));
   put(gradInput, grad);
-  put(gradWeight, at::sum_to(grad_weight, channel_weight(weight, self).sizes()));
+  put(gradWeight, at::sum_to(grad_weight, channel_weight(weight, self).sizes()).view_as(weight));
 }
 OP(aclnnThreshold) { at::cpu::threshold_outf(self, threshold, value, out); }
 OP(aclnnInplaceThreshold) { at::cpu::threshold_(selfRef, threshold, value); }

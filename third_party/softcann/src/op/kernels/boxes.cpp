@@ -19,8 +19,8 @@ OP(aclnnCIoU) {
   const at::Tensor first = corners(bBoxes, trans), second = corners(gtBoxes, trans);
   const Boxes a(isCross ? first.unsqueeze(1) : first), b(isCross ? second.unsqueeze(0) : second);
   const Complete complete(a, b, mode);
-  put(overlap, complete.ratio - complete.distance - complete.alpha * complete.aspect);
-  put(atanSub, complete.turn);
+  put_reshaped(overlap, complete.ratio - complete.distance - complete.alpha * complete.aspect);
+  put_reshaped(atanSub, complete.turn);
 }
 
 namespace softcann::op {

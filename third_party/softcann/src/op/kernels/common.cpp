@@ -11,12 +11,16 @@ void put(const at::Tensor& out, const at::Tensor& value) {
       out.strides() == value.strides()) {
     return;
   }
+  const bool one = out.numel() == 1 && value.numel() == 1;  // clients describe a number as [] or as [1]
+  TORCH_CHECK(one || value.sizes() == out.sizes(), "the result has shape ", value.sizes(), ", not ", out.sizes());
   const at::Tensor source = same_memory ? value.clone() : value;
-  if (source.sizes() != out.sizes() && source.numel() == out.numel()) {
-    out.copy_(source.reshape(out.sizes()));
-  } else {
-    out.copy_(source);
-  }
+  out.copy_(one ? source.view(out.sizes()) : source);
+}
+
+void put_reshaped(const at::Tensor& out, const at::Tensor& value) {
+  if (!out.defined() || !value.defined()) return;
+  TORCH_CHECK(out.numel() == value.numel(), "the result has ", value.numel(), " elements, not those of ", out.sizes());
+  put(out, value.reshape(out.sizes()));
 }
 
 PlainResult::PlainResult(const at::Tensor& target, bool wanted) : target_(target) {

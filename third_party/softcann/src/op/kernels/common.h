@@ -25,9 +25,11 @@ inline at::Tensor widened(const at::Tensor& tensor) {
 // float32 in the place of half precision, which many of ATen's kernels for the CPU do not take.
 inline at::Tensor in_single(const at::Tensor& tensor) { return low_precision(tensor) ? tensor.to(at::kFloat) : tensor; }
 
-// Stores a result in `out`: converts the type, broadcasts, and takes another shape of as many elements. No-op where
+// Stores a result in `out`, which must have its shape (a number may lie in any number of dimensions): converts the type. No-op where
 // the result lies in out's memory already, or where the client did not ask for this output.
 void put(const at::Tensor& out, const at::Tensor& value);
+// The same where the client describes the same elements in other dimensions than they are computed in.
+void put_reshaped(const at::Tensor& out, const at::Tensor& value);
 
 inline void put(const at::Tensor& out, const at::Tensor& value, bool wanted) {
   if (wanted) put(out, value);

@@ -61,7 +61,7 @@ void mhc_pre(const PreInputs& in, const PreResults& out) {
   put(out.post, 2 * at::sigmoid(maps.narrow(-1, n, n)));
   if (given(out.residual)) {
     if (parts.sizes.size() == 3) {
-      put(out.residual, maps.slice(-1, 2 * n));
+      put_reshaped(out.residual, maps.slice(-1, 2 * n));
     } else {
       writable(out.residual).zero_();
     }
@@ -110,7 +110,7 @@ void mhc_pre_backward(const PreGradientInputs& in, const PreGradients& out) {
   const at::Tensor gamma = widened(in.gamma);
   const at::Tensor by_scaled = at::matmul(by_product, widened(in.phi));
   put(out.phi, at::matmul(by_product.t(), given(gamma) ? normal * gamma.flatten() : normal));
-  if (given(gamma)) put(out.gamma, (by_scaled * normal).sum({0}));
+  if (given(gamma)) put(out.gamma, (by_scaled * normal).sum({0}).view_as(gamma));
   const at::Tensor by_normal = given(gamma) ? by_scaled * gamma.flatten() : by_scaled;
   at::Tensor by_x = inverse.reshape({-1, 1}) * (by_normal - normal * (by_normal * normal).mean({-1}, true));
   by_x = by_x.reshape(in.x.sizes()) + in.pre.unsqueeze(-1) * by_input;
@@ -178,7 +178,7 @@ OP_COST(aclnnMhcSinkhorn, sinkhorn_cost(x, numIters)) {
     steps->value(step, n).copy_(value);
     steps->total(step, n).copy_(total.reshape({-1, n}));
   }
-  put(output, value);
+  put(output, value.view_as(x));
 }
 
 OP(aclnnMhcSinkhornBackward) {
@@ -192,7 +192,7 @@ OP(aclnnMhcSinkhornBackward) {
   }
   const at::Tensor first = steps.value(0, n);
   const at::Tensor softmax = first - (first.sum({-1}, true) - 1) / n;  // without eps: a row of the softmax adds up to 1
-  put(out, softmax * (grad - (grad * softmax).sum({-1}, true)));
+  put(out, (softmax * (grad - (grad * softmax).sum({-1}, true))).view_as(gradOutput));
 }
 
 OP(aclnnMhcPost) {

@@ -108,11 +108,11 @@ OP(aclnnGather) {
 OP(aclnnGatherV2) {
   const at::Tensor flat = index.reshape({-1});
   const int64_t size = self.dim() == 0 ? 1 : self.size(dim);
-  put(out, self.index_select(dim, at::where(flat < 0, flat + size, flat)));
+  put_reshaped(out, self.index_select(dim, at::where(flat < 0, flat + size, flat)));
 }
 OP(aclnnGatherV3) {
   TORCH_CHECK(batchDims == 0, "aclnnGatherV3: batchDims ", batchDims, " is not supported");
-  put(out, self.index_select(dim, index.reshape({-1})));
+  put_reshaped(out, self.index_select(dim, index.reshape({-1})));
 }
 
 namespace {

@@ -121,7 +121,7 @@ OP(aclnnGatherPaKvCache) {
       const int64_t from = given(seqOffsetOptional) ? number(seqOffsetOptional, i) : 0;
       at::Tensor pages = cache.index_select(0, blockTables[i].clamp_min(0).to(at::kLong));
       if (tiled) pages = pages.transpose(1, 2);
-      put(out.slice(0, to, to + length), pages.reshape({-1, width}).slice(0, from, from + length));
+      put_reshaped(out.slice(0, to, to + length), pages.reshape({-1, width}).slice(0, from, from + length));
       to += length;
     }
   }
@@ -149,13 +149,13 @@ OP(aclnnQkvRmsNormRopeCache) {
   const at::Tensor q = rounded_to(rope(row_norm(all.narrow(1, 0, headNums[0]), qGamma, epsilon), c, s, false), qkv);
   const at::Tensor k = rounded_to(rope(row_norm(all.narrow(1, headNums[0], headNums[1]), kGamma, epsilon), c, s, false), qkv);
   const at::Tensor v = all.narrow(1, headNums[0] + headNums[1], headNums[2]);
-  put(qOut, q);
+  put_reshaped(qOut, q);
   const auto heads = [&](const at::Tensor& t) { return given(t) ? widened(t).reshape({-1, size}) : t; };
   const bool tiled = ends_in_tiles(cacheModeOptional);
   write_slots(kCache, index, stored(k, heads(kScaleOptional), heads(kOffsetOptional), true), tiled);
   write_slots(vCache, index, stored(v, heads(vScaleOptional), heads(vOffsetOptional), true), tiled);
   for (const auto& [out, value] : {std::pair(qOutBeforeQuant, q), std::pair(kOutBeforeQuant, k), std::pair(vOutBeforeQuant, v)}) {
-    if (given(out) && out.numel() == value.numel()) put(out, value);
+    if (given(out) && out.numel() == value.numel()) put_reshaped(out, value);
   }
 }
 
@@ -184,7 +184,7 @@ OP(aclnnDequantRopeQuantKvcache) {
   const at::Tensor q = rope(part(0, sizeSplits[0]), c, s, false);
   const at::Tensor k = rounded_to(rope(part(sizeSplits[0], sizeSplits[1]), c, s, false), cos);
   const at::Tensor v = part(sizeSplits[0] + sizeSplits[1], sizeSplits[2]);
-  put(qOut, q);
+  put_reshaped(qOut, q);
   put(kOut, k, kvOutput);
   put(vOut, v, kvOutput);
   const auto write = [&](const at::Tensor& cache, const at::Tensor& value) {
@@ -288,7 +288,7 @@ struct Prolog {
 void store(const at::Tensor& cache, const at::Tensor& rows, const at::Tensor& scale, const at::Tensor& index,
            std::string_view mode) {
   const at::Tensor value = cache.scalar_type() == at::kChar ? stored(rows, scale.reshape({-1}), {}) : rows;
-  if (mode == "BSND" || mode == "TND") return put(cache, value);
+  if (mode == "BSND" || mode == "TND") return put_reshaped(cache, value);
   write_cache(cache, index, value.unsqueeze(0), mode.empty() ? "PA_BSND" : mode);
 }
 at::Tensor by_rows(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
@@ -307,10 +307,10 @@ at::Tensor by_rows(const at::Tensor& t) { return t.reshape({-1, t.size(-1)}); }
     write_in_sizes(queryOut, q.latent.sizes(),                                                                                 \
                    [&](at::Tensor& rows) { quantize_rows(widened(q.latent), rows, dequantScaleQNopeOutOptional); });           \
   } else {                                                                                                                     \
-    put(queryOut, q.latent);                                                                                                   \
+    put_reshaped(queryOut, q.latent);                                                                                          \
     put_or_zero(dequantScaleQNopeOutOptional, {}, false);                                                                      \
   }                                                                                                                            \
-  put(queryRopeOut, q.turned);
+  put_reshaped(queryRopeOut, q.turned);
 
 #define MLA_PROLOG_TWO(NAME) \
   OP(NAME) { MLA_PROLOG(tokenX.scalar_type() == at::kChar && kvCacheRef.scalar_type() == at::kChar, 1, 1, cacheIndex) }
@@ -335,8 +335,8 @@ OP(aclnnMlaPrologV3WeightNz) {
               "aclnnMlaPrologV3WeightNz: actualSeqLen and kNopeClipAlpha are not supported");
   refuse_tiled_caches("aclnnMlaPrologV3WeightNz", kvCacheQuantMode, weightQuantMode, ckvkrRepoMode, quantScaleRepoMode);
   MLA_PROLOG(queryQuantMode == 1, qcQrScale, kcScale, cacheIndexOptional)
-  if (given(queryNormOutOptional) && queryNormOutOptional.numel() == q.norm.numel()) put(queryNormOutOptional, q.norm);
-  if (given(dequantScaleQNormOutOptional) && q.norm_scale.defined()) put(dequantScaleQNormOutOptional, q.norm_scale);
+  if (given(queryNormOutOptional) && queryNormOutOptional.numel() == q.norm.numel()) put_reshaped(queryNormOutOptional, q.norm);
+  if (given(dequantScaleQNormOutOptional) && q.norm_scale.defined()) put_reshaped(dequantScaleQNormOutOptional, q.norm_scale);
 }
 // kNopeClipAlpha is for caches in tiles.
 OP(aclnnMlaPrologV3) {
@@ -345,8 +345,8 @@ OP(aclnnMlaPrologV3) {
   const at::Tensor& dequantScaleQNopeOutOptional = dequantScaleQNopeOut;
   MLA_PROLOG(queryQuantMode == 1, qcQrScale, kcScale, cacheIndexOptional)
   if (!queryNormFlag) return;
-  put(queryNormOut, q.norm);
-  if (given(dequantScaleQNormOut) && q.norm_scale.defined()) put(dequantScaleQNormOut, q.norm_scale);
+  put_reshaped(queryNormOut, q.norm);
+  if (given(dequantScaleQNormOut) && q.norm_scale.defined()) put_reshaped(dequantScaleQNormOut, q.norm_scale);
 }
 // By name: the inputs of the first interface up to the scales, those left out absent; queries, turned queries and the two caches.
 NAMED(MlaProlog) {

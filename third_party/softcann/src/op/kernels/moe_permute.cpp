@@ -254,7 +254,7 @@ OP(aclnnMoeTokenPermuteWithEpGrad) {
   const at::Tensor places = own.own(sortedIndices), rows = gathered(widened(permutedTokensOutputGrad), places);
   put(tokenGradOut, rows.view({-1, numTopk, rows.size(-1)}).sum({1}));
   if (given(permutedProbsOutputGradOptional)) {
-    put(probsGradOut, gathered(widened(permutedProbsOutputGradOptional).reshape({-1, 1}), places));
+    put_reshaped(probsGradOut, gathered(widened(permutedProbsOutputGradOptional).reshape({-1, 1}), places));
   }
 }
 OP(aclnnMoeTokenUnpermuteWithEp) {

@@ -203,7 +203,7 @@ OP(aclnnMoeUpdateExpert) {
     turn = at::arange(ids.size(0), at::kLong).unsqueeze(1).remainder(count);
   }
   turn = at::where(count == 1, 0, turn);
-  put(balancedExpertIds, table.index_select(0, ids.reshape({-1})).gather(1, turn.reshape({-1, 1}) + 1));
+  put(balancedExpertIds, table.index_select(0, ids.reshape({-1})).gather(1, turn.reshape({-1, 1}) + 1).view_as(ids));
   if (!given(balancedActiveMask)) return;
   at::Tensor kept = at::ones(ids.sizes(), at::kBool);
   if (given(expertScalesOptional)) {

@@ -196,8 +196,8 @@ double packing_cost(int64_t size, const at::Tensor& self, const at::Tensor& out,
 // Bit i of a byte is 1 where number i of its eight is not negative; behind the last one they are 0.
 OP_COST(aclnnSignBitsPack, packing_cost(size, self, out, given(out) ? out.numel() : 0)) {
   const at::Tensor bits = at::constant_pad_nd(self.ge(0).to(at::kInt), {0, (8 - self.numel() % 8) % 8}).view({-1, 8});
-  put(out, bits.__lshift__(at::arange(8, at::kInt)).sum({1}));
+  put_reshaped(out, bits.__lshift__(at::arange(8, at::kInt)).sum({1}));
 }
 OP_COST(aclnnSignBitsUnpack, packing_cost(size, self, out, given(self) ? 8 * self.numel() : 0)) {
-  put(out, self.reshape({-1, 1}).to(at::kInt).__rshift__(at::arange(8, at::kInt)).bitwise_and(1) * 2 - 1);
+  put_reshaped(out, self.reshape({-1, 1}).to(at::kInt).__rshift__(at::arange(8, at::kInt)).bitwise_and(1) * 2 - 1);
 }

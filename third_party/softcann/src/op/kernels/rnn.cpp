@@ -25,7 +25,7 @@ at::Tensor to_rows(const at::Tensor& tensor, bool swap) {
   const at::Tensor wide = widened(tensor);
   return (swap ? wide.transpose(0, 1) : wide).reshape({-1, tensor.size(-1)});
 }
-void put_rows(const at::Tensor& out, const at::Tensor& rows, bool swap) { put(swap ? out.transpose(0, 1) : out, rows); }
+void put_rows(const at::Tensor& out, const at::Tensor& rows, bool swap) { put_reshaped(swap ? out.transpose(0, 1) : out, rows); }
 
 struct Shape {
   int64_t layers, directions, per_cell;
@@ -260,13 +260,13 @@ OP_COST(aclnnLSTM, forward_cost(input, params, dropout, train, numLayers)) {
       put(hy.select(0, cell), h);
       put(cy.select(0, cell), c);
       if (train) {
-        put(iOut[cell], kept.i);
-        put(fOut[cell], kept.f);
-        put(jOut[cell], kept.j);
-        put(oOut[cell], kept.o);
-        put(hOut[cell], kept.h);
-        put(cOut[cell], kept.c);
-        put(tanhCOut[cell], kept.tanh_c);
+        put_reshaped(iOut[cell], kept.i);
+        put_reshaped(fOut[cell], kept.f);
+        put_reshaped(jOut[cell], kept.j);
+        put_reshaped(oOut[cell], kept.o);
+        put_reshaped(hOut[cell], kept.h);
+        put_reshaped(cOut[cell], kept.c);
+        put_reshaped(tanhCOut[cell], kept.tanh_c);
       }
       outputs.push_back(kept.h);
     }
@@ -326,11 +326,11 @@ OP_COST(aclnnGRU, forward_cost(input, params, dropout, train, numLayers)) {
       const GruSaved kept = gru_forward(layout, direction == 1, x, weights, h);
       put(hy.select(0, cell), h);
       if (train) {
-        put(rOut[cell], kept.reset);
-        put(zOut[cell], kept.update);
-        put(nOut[cell], kept.fresh);
-        put(hnOut[cell], kept.hidden_new);
-        put(hOut[cell], kept.h);
+        put_reshaped(rOut[cell], kept.reset);
+        put_reshaped(zOut[cell], kept.update);
+        put_reshaped(nOut[cell], kept.fresh);
+        put_reshaped(hnOut[cell], kept.hidden_new);
+        put_reshaped(hOut[cell], kept.h);
       }
       outputs.push_back(kept.h);
     }

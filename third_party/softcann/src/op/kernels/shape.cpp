@@ -43,7 +43,10 @@ OP(aclnnFlip) {
 OP(aclnnRoll) {
   into(out, [&] { return at::roll(x, shifts, dims); });
 }
-OP(aclnnFlatten) { put(out, self); }
+OP(aclnnFlatten) {  // to [what is before the axis, the rest]
+  const int64_t rows = c10::size_to_dim_(at::maybe_wrap_dim(axis, self.dim() + 1), self.sizes());
+  put(out, self.reshape({rows, rows == 0 ? 0 : self.numel() / rows}));
+}
 OP(aclnnExpand) { out.copy_(self.expand(size)); }
 OP(aclnnExpandv) { out.copy_(self.expand(shape)); }
 OP(aclnnRepeat) {

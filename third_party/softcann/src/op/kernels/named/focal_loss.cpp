@@ -57,7 +57,7 @@ NAMED(SoftmaxFocalLoss) {
   const Focal focal(call);
   const at::Tensor p = widened(call.in(0));
   const at::Tensor each = (1 - p).pow(focal.gamma) * log_of(p) * widened(call.in(1)) * -focal.alpha;
-  focal.store(weighted(each, call.in(2)).sum({1}, true), call.out(0));
+  focal.store(weighted(each, call.in(2)).sum({1}, true).expand_as(p), call.out(0));
 }
 // The same, with the loss's gradient before the weights: the gradient for the scores that the probabilities are of.
 NAMED(SoftmaxFocalLossGrad) {

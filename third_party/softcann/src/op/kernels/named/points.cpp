@@ -99,7 +99,8 @@ OP(aclnnThreeInterpolateBackward) {
               "grad_x is [B, C, N, 1], idx [B, N, 3] and grad_y [B, C, m, 1], not ", grad_x.sizes(), ", ", idx.sizes(), " and ",
               grad_y.sizes());
   const at::Tensor parts = (arriving.unsqueeze(3) * widened(weight).unsqueeze(1)).flatten(2);
-  put(grad_y,
+  put_reshaped(
+      grad_y,
       at::zeros({grad_y.size(0), grad_y.size(1), m}).scatter_add(2, numbers.flatten(1).unsqueeze(1).expand_as(parts), parts));
 }
 

@@ -211,7 +211,7 @@ NAMED(DeformableRoiPoolGrad) {
     });
   }
   put(call.out(0), by_maps);
-  if (call.outputs() > 1 && call.out(1).numel() != 0) put(call.out(1), by_offsets);
+  if (call.outputs() > 1 && call.out(1).numel() != 0) put_reshaped(call.out(1), by_offsets);
 }
 
 namespace {

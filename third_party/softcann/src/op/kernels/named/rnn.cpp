@@ -103,16 +103,16 @@ void rnn_forward(const Named& call, const at::Tensor& input_weight, const at::Te
   const at::Tensor h = rnn.state(h0, weights.input), c = rnn.state(c0, weights.input);
   const Layout layout = rnn.layout(x, mask);
   const LstmSaved kept = lstm_forward(layout, rnn.reverse, rnn.rows(x), weights, h, c);
-  put(call.out(0), kept.h);
+  put_reshaped(call.out(0), kept.h);
   rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
   rnn.carry(layout, kept.c, rnn.state(c0, weights.input));
-  put(call.out(1), kept.h);
-  put(call.out(2), kept.c);
-  put(call.out(3), kept.i);
-  put(call.out(4), kept.j);
-  put(call.out(5), kept.f);
-  put(call.out(6), kept.o);
-  put(call.out(7), kept.tanh_c);
+  put_reshaped(call.out(1), kept.h);
+  put_reshaped(call.out(2), kept.c);
+  put_reshaped(call.out(3), kept.i);
+  put_reshaped(call.out(4), kept.j);
+  put_reshaped(call.out(5), kept.f);
+  put_reshaped(call.out(6), kept.o);
+  put_reshaped(call.out(7), kept.tanh_c);
 }
 
 }  // namespace
@@ -162,7 +162,7 @@ NAMED(DynamicRNNGrad) {
   const RnnGradient by = rnn_backward(call, x, w.narrow(0, features, w.size(0) - features), 4);
   put(call.out(0), at::mm(at::cat({rows, by.h_before}, 1).t(), by.by_gates));
   put(call.out(1), by.by_bias);
-  put(call.out(2), at::mm(by.by_gates, w.narrow(0, 0, features).t()));
+  put_reshaped(call.out(2), at::mm(by.by_gates, w.narrow(0, 0, features).t()));
   put(call.out(3), by.by_h);
   put(call.out(4), by.by_c);
 }
@@ -174,7 +174,7 @@ NAMED(DynamicRNNV2Grad) {
   put(call.out(0), at::mm(rows.t(), by.by_gates));
   put(call.out(1), at::mm(by.h_before.t(), by.by_gates));
   put(call.out(2), by.by_bias);
-  put(call.out(3), at::mm(by.by_gates, input_weight.t()));
+  put_reshaped(call.out(3), at::mm(by.by_gates, input_weight.t()));
   put(call.out(4), by.by_h);
   put(call.out(5), by.by_c);
 }
@@ -197,13 +197,13 @@ NAMED(DynamicGRUV2) {
                         bias(4)};
   const Layout layout = rnn.layout(call.in(0), call.in(5));
   const GruSaved kept = gru_forward(layout, rnn.reverse, rnn.rows(call.in(0)), weights, rnn.state(h0, weights.input));
-  put(call.out(0), kept.h);
+  put_reshaped(call.out(0), kept.h);
   rnn.carry(layout, kept.h, rnn.state(h0, weights.input));
-  put(call.out(1), kept.h);
-  put(call.out(2), kept.update);
-  put(call.out(3), kept.reset);
-  put(call.out(4), kept.fresh);
-  put(call.out(5), kept.hidden_new);
+  put_reshaped(call.out(1), kept.h);
+  put_reshaped(call.out(2), kept.update);
+  put_reshaped(call.out(3), kept.reset);
+  put_reshaped(call.out(4), kept.fresh);
+  put_reshaped(call.out(5), kept.hidden_new);
 }
 // x, the two weights, y, init_h, h, dy, dh, update, reset, new, hidden_new, seq_length, mask; the gradients of the weights, of
 // the biases, of x and of init_h. A mask, or lengths, that are one number say nothing.
@@ -223,6 +223,6 @@ NAMED(DynamicGRUV2Grad) {
   put(call.out(1), at::mm(made.h_before.t(), by_hidden));
   put(call.out(2), by_input.sum(0));
   put(call.out(3), by_hidden.sum(0));
-  put(call.out(4), at::mm(by_input, widened(call.in(1)).t()));
+  put_reshaped(call.out(4), at::mm(by_input, widened(call.in(1)).t()));
   put(call.out(5), by_h);
 }

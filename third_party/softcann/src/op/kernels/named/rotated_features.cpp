@@ -23,11 +23,11 @@ NAMED(ActiveRotatedFilter) {
   const at::Tensor filters = widened(call.in(0));
   TORCH_CHECK(filters.dim() == 5, "filters are [out, in, orientations, height, width], not ", filters.sizes());
   const at::Tensor places = turned_places(call.in(1), filters.size(0), filters.size(1));
-  put(call.out(0), at::zeros(places.sizes()).scatter(3, places, filters.flatten(2).unsqueeze(1).expand_as(places)));
+  put_reshaped(call.out(0), at::zeros(places.sizes()).scatter(3, places, filters.flatten(2).unsqueeze(1).expand_as(places)));
 }
 NAMED(ActiveRotatedFilterGrad) {
   const at::Tensor &made = call.out(0), places = turned_places(call.in(1), made.size(0), made.size(1));
-  put(made, widened(call.in(0)).reshape(places.sizes()).gather(3, places).sum(1));
+  put_reshaped(made, widened(call.in(0)).reshape(places.sizes()).gather(3, places).sum(1));
 }
 
 namespace {
