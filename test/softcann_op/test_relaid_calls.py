@@ -40,3 +40,10 @@ def test_documented_dtypes_are_accepted(record):
     *refused, counts = again("retyped_calls.py", record)
     operators, dtypes = int(counts.split()[0]), int(counts.split()[2])
     assert not refused and operators > 400 and dtypes > 3000, [*refused, counts]
+
+
+def test_results_of_another_shape_are_refused(record):
+    *taken, counts, without_a_rule = again("reshaped_calls.py", record)
+    operators, calls = int(counts.split()[0]), int(counts.split()[2])
+    assert not taken and operators > 400 and calls > 3000, [*taken, counts]
+    assert len(without_a_rule.split()) < 150, without_a_rule

@@ -301,6 +301,16 @@ aclnnStatus check_list(const OpInfo& info, int index, const aclTensorList& list)
   return ACLNN_SUCCESS;
 }
 
+// result_shapes.txt
+void check_shapes(const OpInfo& info, const Slot* slots) {
+  for (const char* pair = info.alike; *pair; pair += 2) {
+    const int result = pair[0] - 1, like = pair[1] - 1;
+    const at::Tensor &out = Arg<const at::Tensor&>::get(slots[result]), &expected = Arg<const at::Tensor&>::get(slots[like]);
+    if (!out.defined() || !expected.defined() || out.numel() == 0 || expected.numel() == 0 || out.sizes() == expected.sizes()) continue;
+    invalid("%s must have the shape of %s", parameter_name(info, result).c_str(), parameter_name(info, like).c_str());
+  }
+}
+
 // Checks and takes hold of the objects; on refusal none is held.
 aclnnStatus take_objects(const OpInfo& info, aclOpExecutor* made) {
   for (uint64_t mask = info.objects; mask; mask &= mask - 1) {
@@ -397,6 +407,7 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   }
   double cost = 0;
   try {
+    if (__builtin_expect(info.alike != nullptr, 0)) check_shapes(info, made->slots);
     cost = info.cost ? info.cost(made->slots) : default_cost(*made);
     if (info.plan != nullptr) made->plan = std::make_shared<const Plan>(info.plan(made->slots));
   } catch (const c10::Error& error) {

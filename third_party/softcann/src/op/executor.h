@@ -29,7 +29,8 @@ struct Contract {
   uint64_t nullable;   // bit masks over the parameters
   uint64_t read;
   uint64_t written;
-  uint64_t blocked;  // may be in an internal format
+  uint64_t blocked;   // may be in an internal format
+  const char* alike;  // pairs of 1 + index: a result, and the parameter whose shape it has; or null
 };
 
 // What is known of an operator at compile time; one static object each.
