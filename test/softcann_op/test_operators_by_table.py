@@ -22,20 +22,16 @@ def gradient(function, x, grad=None):
     return made
 
 
-def rows():
-    """Yields name, arguments, results by name. A result named like an argument is that argument, changed."""
-    x, y = t(4, 6), t(4, 6, seed=1)
-    a, b = ints(1, 40, 4, 6), ints(1, 40, 4, 6).flip(0)
-    image, volume = t(2, 3, 8, 10), t(1, 2, 4, 6, 8)
+# Each function yields name, arguments, results by name. A result named like an argument is that argument, changed.
+X, Y = t(4, 6), t(4, 6, seed=1)
+A, B = ints(1, 40, 4, 6), ints(1, 40, 4, 6).flip(0)
+IMAGE, VOLUME = t(2, 3, 8, 10), t(1, 2, 4, 6, 8)
+
+
+def arithmetic():
+    x, y = X, Y
+    a, b = A, B
     complex_x = torch.complex(x, y)
-
-    values, inverse = torch.unique(a, return_inverse=True)
-    yield "aclnnUnique", dict(self=a, sorted=True, returnInverse=True), dict(valueOut=values, inverseOut=inverse)
-    window = torch.hann_window(8)
-    yield "aclStft", dict(self=t(2, 40), windowOptional=window, nFft=8, hopLength=4, winLength=8, normalized=False, onesided=True,
-                          returnComplex=True), dict(out=torch.stft(t(2, 40), 8, 4, 8, window, center=False, return_complex=True))
-
-    # Arithmetic
     yield "aclnnAddN", dict(tensors=[x, y, x]), dict(out=x + y + x)
     yield "aclnnAddRelu", dict(self=x, other=y, alpha=2.0), dict(out=F.relu(x + 2 * y))
     yield "aclnnAddRelu", dict(self=x.half(), other=y.half(), alpha=1.0), dict(out=F.relu(x.half() + y.half()))
@@ -67,7 +63,14 @@ def rows():
     yield "aclnnGeGluBackward", dict(gradOutput=y[:, :3], self=x, gelu=F.gelu(x[:, 3:]), dim=-1, approximate=0), dict(
         gradInput=gradient(lambda v: v[:, :3] * F.gelu(v[:, 3:]), x, y[:, :3]))
 
-    # Shapes and positions
+
+def positions():
+    x, y = X, Y
+    a = A
+    image = IMAGE
+    volume = VOLUME
+    values, inverse = torch.unique(a, return_inverse=True)
+    yield "aclnnUnique", dict(self=a, sorted=True, returnInverse=True), dict(valueOut=values, inverseOut=inverse)
     yield "aclnnExpand", dict(self=t(4, 1), size=[3, 4, 5]), dict(out=t(4, 1).expand(3, 4, 5).contiguous())
     yield "aclnnExpandv", dict(self=t(4, 1), shape=[3, 4, 5]), dict(out=t(4, 1).expand(3, 4, 5).contiguous())
     yield "aclnnAsStrided", dict(x=t(24), size=[3, 4], stride=[5, 2], storageOffsetOptional=[2]), dict(yOut=t(24).as_strided((3, 4), (5, 2), 2))
@@ -112,7 +115,9 @@ def rows():
         selfRef=torch.embedding_renorm_(t(6, 4), torch.tensor([0, 3, 3]), 1.0, 2.0))
     yield "aclnnViewCopy", {"in": [x, y]}, dict(out=[x, y])
 
-    # Reductions, losses
+
+def reductions():
+    x, y = X, Y
     yield "aclnnAminmaxAll", dict(self=x), dict(minOut=x.min(), maxOut=x.max())
     yield "aclnnVar", dict(self=x, dim=[1], unbiased=True, keepdim=False), dict(out=x.var(1))
     yield "aclnnVar", dict(self=x, dim=[0], unbiased=False, keepdim=True), dict(out=x.var(0, unbiased=False, keepdim=True))
@@ -131,7 +136,12 @@ def rows():
     yield "aclnnSoftmaxCrossEntropyWithLogits", dict(features=x, labels=labels), dict(
         loss=F.cross_entropy(x, labels, reduction="none"), backprop=x.softmax(1) - labels)
 
-    # Linear algebra
+
+def linear_algebra():
+    x, y = X, Y
+    window = torch.hann_window(8)
+    yield "aclStft", dict(self=t(2, 40), windowOptional=window, nFft=8, hopLength=4, winLength=8, normalized=False, onesided=True,
+                          returnComplex=True), dict(out=torch.stft(t(2, 40), 8, 4, 8, window, center=False, return_complex=True))
     square = t(3, 5, 5) + 3 * torch.eye(5)
     yield "aclnnEinsum", dict(tensors=[x, y], equation="ij,kj->ik"), dict(output=x @ y.t())
     yield "aclnnGer", dict(self=t(3), vec2=t(4)), dict(out=torch.outer(t(3), t(4)))
@@ -144,7 +154,10 @@ def rows():
     yield "aclnnQr", dict(self=x, some=True), dict(Q=q, R=r)
     yield "aclRfft1D", dict(self=x, n=6, dim=1, norm=1), dict(out=torch.view_as_real(torch.fft.rfft(x, 6, 1)))
 
-    # Normalization
+
+def normalization():
+    x = X
+    image = IMAGE
     gamma, beta = t(3, seed=5), t(3, seed=6)
     mean, std = image.mean((0, 2, 3)), (image.var((0, 2, 3), unbiased=False) + 1e-3).rsqrt()
     yield "aclnnBatchNormStats", dict(input=image, eps=1e-3), dict(mean=mean, invstd=std)
@@ -190,7 +203,11 @@ def rows():
         runningMean=0.9 * gamma + 0.1 * all_mean, runningVar=0.9 * beta.abs() + 0.1 * all_var * 8 / 7, meanAll=all_mean,
         invstdAll=(all_var + 1e-3).rsqrt())
 
-    # Images
+
+def images():
+    gamma = t(3, seed=5)
+    image = IMAGE
+    volume = VOLUME
     yield "aclnnAffineGrid", dict(theta=t(2, 2, 3), size=[2, 3, 4, 5], alignCorners=True), dict(out=F.affine_grid(t(2, 2, 3), [2, 3, 4, 5], True))
     yield "aclnnConvDepthwise2d", dict(self=image, weight=t(3, 1, 3, 3), kernelSize=[3, 3], bias=gamma, stride=[2, 1], padding=[1, 0],
                                        dilation=[1, 2]), dict(out=F.conv2d(image, t(3, 1, 3, 3), gamma, (2, 1), (1, 0), (1, 2), 3))
@@ -216,7 +233,7 @@ def rows():
         out=gradient(lambda v: F.interpolate(v, (11, 7), mode="nearest-exact"), image, t(2, 3, 11, 7)))
 
 
-ROWS = list(rows())
+ROWS = [row for rows in (arithmetic, positions, reductions, linear_algebra, normalization, images) for row in rows()]
 
 
 def copied(value):

@@ -25,8 +25,8 @@ inline at::Tensor widened(const at::Tensor& tensor) {
 // float32 in the place of half precision, which many of ATen's kernels for the CPU do not take.
 inline at::Tensor in_single(const at::Tensor& tensor) { return low_precision(tensor) ? tensor.to(at::kFloat) : tensor; }
 
-// Stores a result in `out`, which must have its shape (a number may lie in any number of dimensions): converts the type. No-op where
-// the result lies in out's memory already, or where the client did not ask for this output.
+// Stores a result in `out`, which must have its shape (a number may lie in any number of dimensions): converts the type. No-op
+// where the result lies in out's memory already, or where the client did not ask for this output.
 void put(const at::Tensor& out, const at::Tensor& value);
 // The same where the client describes the same elements in other dimensions than they are computed in.
 void put_reshaped(const at::Tensor& out, const at::Tensor& value);

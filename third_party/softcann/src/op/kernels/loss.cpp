@@ -162,7 +162,8 @@ OP(aclnnSmoothL1Loss) {
 }
 OP(aclnnSmoothL1LossBackward) { at::cpu::smooth_l1_loss_backward_outf(gradOut, self, target, reduction, beta, gradInput); }
 OP(aclnnHuberLoss) {  // without broadcasting, nor a reduction
-  TORCH_CHECK(predictions.sizes() == targets.sizes(), "targets must have predictions' shape ", predictions.sizes(), ", not ", targets.sizes());
+  TORCH_CHECK(predictions.sizes() == targets.sizes(), "targets must have predictions' shape ", predictions.sizes(), ", not ",
+              targets.sizes());
   put(loss, at::huber_loss(predictions, targets, at::Reduction::None, delta));
 }
 OP(aclnnSoftMarginLoss) {
