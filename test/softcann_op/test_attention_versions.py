@@ -143,6 +143,12 @@ def test_parts_of_the_keys_put_together(call, layout):
                softmaxSumOut=outs[2])
     for actual, expected in zip(outs, whole):
         close(actual, expected)
+    if layout == "SBH":
+        call.named("aclnnRingAttentionUpdate", prevAttnOut=first[0], prevSoftmaxMax=first[1], prevSoftmaxSum=first[2], curAttnOut=second[0],
+                   curSoftmaxMax=second[1], curSoftmaxSum=second[2], inputLayoutOptional=layout, attnOutOut=outs[0].zero_(),
+                   softmaxMaxOut=outs[1].zero_(), softmaxSumOut=outs[2].zero_())
+        for actual, expected in zip(outs, whole):
+            close(actual, expected)
 
 
 def test_rotation_by_a_matrix(call):
@@ -200,3 +206,53 @@ def test_fused_infer_attention(call, version, phase1):
     values.update(softmaxLseFlag=False, softmaxLse=None, attentionOut=torch.empty_like(q))   # nor a place for it
     call(name, *[values.get(p.name, others.get(p.kind)) for p in OPS[name].params], phase1=phase1)
     close(values["attentionOut"], scores.softmax(3) @ v)
+
+
+@pytest.mark.parametrize("version", ["", "V2", "V3"])
+def test_whole_batches(call, version):
+    """Keys that two heads of queries share, causal; the third version with a score of its own for each head."""
+    sink = torch.randn(HEADS, requires_grad=True) if version == "V3" else None
+    q, k, v = (torch.randn(2, heads, 6, SIZE, requires_grad=True) for heads in (HEADS, KV_HEADS, KV_HEADS))
+    expected, dy = torch.stack([reference(*parts, 0.25, True, sink) for parts in zip(q, k, v)]), torch.randn(2, HEADS, 6, SIZE)
+    expected.backward(dy)
+    given = dict(query=q.detach(), value=v.detach(), attenMaskOptional=torch.ones(6, 6, dtype=torch.bool).triu(1), scaleValue=0.25,
+                 keepProb=1.0, preTokens=2**31 - 1, nextTokens=0, headNum=HEADS, inputLayout="BNSD")
+    out, top, total = torch.empty(2, HEADS, 6, SIZE), torch.empty(2, HEADS, 6, 8), torch.empty(2, HEADS, 6, 8)
+    call.named("aclnnFlashAttentionScore" + version, **given, key=k.detach(), softmaxMaxOut=top, softmaxSumOut=total, attentionOutOut=out,
+               **({} if sink is None else {"sinkOptional": sink.detach()}))
+    close(out, expected, 1e-4)
+    grads = {"dqOut": torch.empty_like(q), "dkOut": torch.empty_like(k), "dvOut": torch.empty_like(v)}
+    if sink is not None:
+        grads["dsinkOut"] = torch.empty(HEADS)
+    call.named("aclnnFlashAttentionScoreGrad" + version, **given, keyIn=k.detach(), dy=dy, softmaxMaxOptional=top, softmaxSumOptional=total,
+               attentionInOptional=out, **({} if sink is None else {"sinkInOptional": sink.detach()}), **grads)
+    for made, leaf in zip(grads.values(), (q, k, v, sink)):
+        close(made, leaf.grad, 1e-4)
+
+
+@pytest.mark.parametrize("version", ["", "V2", "V3"])
+def test_prompts(call, version):
+    q, k, v = (torch.randn(2, heads, 6, SIZE).half() for heads in (HEADS, KV_HEADS, KV_HEADS))
+    out = torch.empty_like(q)
+    call.named("aclnnPromptFlashAttention" + version, query=q, key=k, value=v, attenMask=torch.ones(6, 6, dtype=torch.bool).triu(1),
+               actualSeqLengths=[6, 4], numHeads=HEADS, scaleValue=0.25, preTokens=2**31 - 1, nextTokens=0, inputLayout="BNSD",
+               numKeyValueHeads=KV_HEADS, attentionOut=out)
+    for i, length in enumerate((6, 4)):
+        expected = reference(q[i].float(), k[i].float(), v[i].float(), 0.25, True)
+        close(out[i, :, :length], expected[:, :length].half(), 5e-3)
+
+
+@pytest.mark.parametrize("version", ["", "V2"])
+def test_rotary_embedding_of_halves(call, version):
+    q, k = torch.randn(2, 3, HEADS, 128), torch.randn(2, 3, KV_HEADS, 128)
+    angles = torch.rand(2, 3, 1, 64).repeat(1, 1, 1, 2)
+    cos, sin = angles.cos(), angles.sin()
+
+    def turned(x):
+        a, b = x.chunk(2, -1)
+        return x * cos + torch.cat([-b, a], -1) * sin
+    expected = turned(q), turned(k)
+    call.named("aclnnApplyRotaryPosEmb" + version, queryRef=q, keyRef=k, cos=cos, sin=sin, layout=1,
+               **({"rotaryMode": "half"} if version else {}))
+    close(q, expected[0])
+    close(k, expected[1])

@@ -100,6 +100,17 @@ def positions():
         out=x.index_add(0, torch.tensor([3, 0, 3]), y[:3], alpha=0.5))
     yield "aclnnScatterNd", dict(data=x, indices=torch.tensor([[1, 2], [3, 5]]), updates=torch.tensor([7.0, 8.0])), dict(
         out=x.index_put((torch.tensor([1, 3]), torch.tensor([2, 5])), torch.tensor([7.0, 8.0])))
+    into = torch.tensor([[0, 3, 1], [2, 2, 0]])
+    for number, reduce in enumerate((None, "add", "multiply")):
+        reduced = {"reduce": reduce} if reduce else {}
+        yield "aclnnInplaceScatter", dict(selfRef=x, dim=0, index=into, src=y, reduce=number), dict(selfRef=x.scatter(0, into, y, **reduced))
+        yield "aclnnInplaceScatterValue", dict(selfRef=x, dim=0, index=into, value=3.0, reduce=number), dict(
+            selfRef=x.scatter(0, into, 3.0, **reduced))
+    for number, reduce in enumerate(("sum", "prod", "amax", "amin", "mean"), 1):
+        yield "aclnnInplaceScatterReduce", dict(selfRef=x, dim=0, index=into, src=y, reduce=number, includeSelf=True), dict(
+            selfRef=x.scatter_reduce(0, into, y, reduce))
+    for wrap in (False, True):
+        yield "aclnnInplaceFillDiagonal", dict(selfRef=t(7, 3), fillValue=9.0, wrap=wrap), dict(selfRef=t(7, 3).fill_diagonal_(9, wrap))
     yield "aclnnCumsumV2", dict(self=x, dim=1, exclusive=True, reverse=False), dict(out=x.cumsum(1) - x)
     yield "aclnnCumsumV2", dict(self=x, dim=0, exclusive=False, reverse=True), dict(out=x.flip(0).cumsum(0).flip(0))
     yield "aclnnBucketize", dict(self=x, boundaries=torch.tensor([-1.0, 0, 1]), outInt32=False, right=True), dict(
