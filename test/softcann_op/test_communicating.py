@@ -69,3 +69,36 @@ torch.testing.assert_close(y, total)
 torch.testing.assert_close(normal, wanted.bfloat16())
 """)
     assert done.returncode == 0, done.stdout
+
+
+PRODUCTS = ["MatmulAllReduce", "MatmulAllReduceV2", "MatmulAllReduceV3", "QuantMatmulAllReduce", "QuantMatmulAllReduceV2",
+            "QuantMatmulAllReduceV3", "QuantMatmulAllReduceV4", "QuantMatmulAllReduceV5", "WeightQuantMatmulAllReduce",
+            "WeightQuantMatmulAllReduceV2", "AllGatherMatmul", "AllGatherMatmulV2", "MatmulReduceScatter", "MatmulReduceScatterV2",
+            "AlltoAllMatmul", "AlltoAllMatmulV2", "MatmulAlltoAll", "MatmulAlltoAllV2"]
+
+
+def test_every_version_of_a_product(libraries):
+    """Of one rank: the product itself, with what the version adds to it."""
+    done = run(libraries, f"FOLDER = {str(libraries)!r}" + ONE_RANK + f"""
+from nn_client import CALLED
+for name in {PRODUCTS!r}:
+    params = [p.name for p in CALLED["aclnn" + name].params]
+    whole_x, whole_w = name.startswith("Quant"), "Quant" in name
+    x = torch.randint(-9, 9, (4, 6), dtype=torch.int8) if whole_x else torch.randn(4, 6).half()
+    w = torch.randint(-9, 9, (6, 8), dtype=torch.int8) if whole_w else torch.randn(6, 8).half()
+    scale, wanted = torch.rand(8) / 20, x.float() @ w.float()
+    given = dict(x1=x, x2=w, group=group.value.decode(), commMode="aiv", reduceOp="sum", streamMode=1,
+                 alltoAllAxesOptional=[-1, -2] if name.startswith("MatmulAllto") else [-2, -1])
+    if whole_x:
+        given.update(dequantScale=scale, x2Scale=scale)
+    elif whole_w:
+        given["antiquantScale"] = scale = scale.half()
+    wanted = wanted * scale.float() if whole_w else wanted
+    for more in {{"x3", "x3Optional"}}.intersection(params):
+        given[more] = torch.randn(4, 8).half()
+        wanted = wanted + given[more].float()
+    out = torch.empty(4, 8, dtype=torch.half)
+    call.named("aclnn" + name, **{{key: value for key, value in given.items() if key in params}}, output=out)
+    torch.testing.assert_close(out.float(), wanted, rtol=2e-3, atol=2e-3, msg=lambda text: name + ": " + text)
+""")
+    assert done.returncode == 0, done.stdout
