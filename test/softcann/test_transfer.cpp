@@ -270,7 +270,7 @@ TEST(threads) {
 
 TEST(registered_memory) {
   Engine here(0), there(1);
-  Memory local(4096), remote(4096), late(4096), host(4096, false);
+  Memory local(4096), remote(4096), late(4096), later(4096), host(4096, false);
   hixl::MemHandle handle = nullptr, same = nullptr;
   OK(here.RegisterMem(local.all(), hixl::MEM_DEVICE, handle));
   OK(here.RegisterMem(local.all(), hixl::MEM_DEVICE, same));
@@ -295,14 +295,14 @@ TEST(registered_memory) {
   FAILS(here.TransferSync(name.c_str(), hixl::READ, {}), hixl::PARAM_INVALID, "nothing");
   // What is registered behind a connection is not for it.
   late.add_to(here);
-  late.add_to(there);
+  later.add_to(there);
   FAILS(transfer(late.address(), remote.address(), 64), hixl::PARAM_INVALID, "before the connection");
-  FAILS(transfer(local.address(), late.address(), 64), hixl::PARAM_INVALID, "before the connection");
+  FAILS(transfer(local.address(), later.address(), 64), hixl::PARAM_INVALID, "before the connection");
   OK(transfer(local.address(), remote.address(), 64));  // none of that has broken it
   FAILS(here.DeregisterMem(handle), hixl::FAILED, "disconnect first");
   OK(here.Disconnect(name.c_str()));
   OK(here.Connect(name.c_str()));
-  OK(transfer(late.address(), late.address(), 64));
+  OK(transfer(late.address(), later.address(), 64));
   OK(here.Disconnect(name.c_str()));
   OK(here.DeregisterMem(handle));
   OK(here.DeregisterMem(handle));
@@ -415,16 +415,35 @@ TEST(connections_made_by_themselves) {
 }
 
 TEST(a_pool_of_buffers) {
-  Engine here(0, {}), there(1, {});
-  Memory device(4096), remote(4096), host(4096, false);
+  Engine here(0, {}), there(1, {}), without(2);
+  Memory device(4096), remote(4096), host(4096, false), far(4096, false);
   remote.fill(6);
+  far.fill(7);
   remote.add_to(there);
-  OK(here.Connect(name_of(1).c_str()));
-  // Local memory that was not registered is the host's.
-  OK(here.TransferSync(name_of(1).c_str(), hixl::READ, whole(host, remote.address())));
+  remote.add_to(without);
+  const std::string name = name_of(1), other = name_of(2);
+  const auto read = [&](const std::string& from, const Memory& local, uintptr_t address) {
+    return here.TransferSync(from.c_str(), hixl::READ, whole(local, address));
+  };
+  OK(here.Connect(name.c_str()));
+  OK(here.Connect(other.c_str()));
+  // Memory that was not registered is the host's, on both sides.
+  OK(read(name, host, remote.address()));
   EXPECT(host.holds(6));
-  FAILS(here.TransferSync(name_of(1).c_str(), hixl::READ, whole(device, remote.address())), hixl::PARAM_INVALID,
-        "not of the host");
+  OK(read(name, host, far.address()));
+  EXPECT(host.holds(7));
+  OK(read(other, host, remote.address()));
+  FAILS(read(other, host, far.address()), hixl::PARAM_INVALID, "remote memory");
+  FAILS(read(name, device, remote.address()), hixl::PARAM_INVALID, "not of the host");
+  FAILS(read(name, host, device.address()), hixl::PARAM_INVALID, "remote memory");
+  hixl::TransferReq request = nullptr;
+  FAILS(here.TransferAsync(name.c_str(), hixl::READ, whole(host, remote.address()), {}, request), hixl::PARAM_INVALID,
+        "local memory");
+  // An address where nothing is costs the connection, not the process.
+  FAILS(read(name, host, 64), hixl::FAILED, "the connection ended");
+  OK(here.Disconnect(name.c_str()));
+  OK(here.Connect(name.c_str()));
+  FAILS(here.TransferSync(name.c_str(), hixl::WRITE, {{64, far.address(), 4096}}), hixl::FAILED, "not there");
 }
 
 TEST(options) {

@@ -145,7 +145,8 @@ std::shared_ptr<Link> Engine::find(const char* entry, const std::string& remote,
   return link;
 }
 
-hixl::Status Engine::check(const char* entry, const Link& link, hixl::TransferOp operation, const Pieces& pieces) const {
+hixl::Status Engine::check(const char* entry, const Link& link, hixl::TransferOp operation, const Pieces& pieces,
+                           bool staged) const {
   if (operation != hixl::READ && operation != hixl::WRITE) {
     return refuse(hixl::PARAM_INVALID, "%s: operation %d; 0 (read) and 1 (write) are possible", entry,
                   static_cast<int>(operation));
@@ -159,7 +160,7 @@ hixl::Status Engine::check(const char* entry, const Link& link, hixl::TransferOp
     hixl::MemType type{};
     if (!memory_.find(piece.local_addr, piece.len, link.last(), &type)) {
       type = hixl::MEM_HOST;  // what the pool of buffers takes it for
-      if (!settings_.buffer_pool) {
+      if (!staged) {
         return refuse(hixl::PARAM_INVALID,
                       "%s: local memory %#zx (piece %zu, %zu bytes) was not registered before the connection", entry,
                       static_cast<size_t>(piece.local_addr), i, piece.len);
@@ -180,8 +181,9 @@ hixl::Status Engine::transfer(const char* entry, const std::string& remote, hixl
   Status status = hixl::SUCCESS;
   const std::shared_ptr<Link> link = find(entry, remote, until, &status);
   if (link == nullptr) return status;
-  status = check(entry, *link, operation, pieces);
-  if (status == hixl::SUCCESS) status = link->transfer(entry, operation, pieces, until);
+  const bool staged = settings_.buffer_pool;
+  status = check(entry, *link, operation, pieces, staged);
+  if (status == hixl::SUCCESS) status = link->transfer(entry, operation, pieces, staged, until);
   after(remote, status);
   return status;
 }
@@ -191,7 +193,7 @@ hixl::Status Engine::transfer_later(const char* entry, const std::string& remote
   Status status = hixl::SUCCESS;
   const std::shared_ptr<Link> link = find(entry, remote, deadline(kAutoConnectMs), &status);
   if (link == nullptr) return status;
-  status = check(entry, *link, operation, pieces);
+  status = check(entry, *link, operation, pieces, false);  // as with CANN, these do not go by way of the pool
   if (status != hixl::SUCCESS) {
     after(remote, status);
     return status;

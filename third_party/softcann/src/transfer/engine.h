@@ -21,7 +21,8 @@ class Engine {
   using Status = hixl::Status;
   using Pieces = std::vector<hixl::TransferOpDesc>;
 
-  Engine(EngineName name, Settings settings) : name_(std::move(name)), settings_(settings), server_(memory_) {}
+  Engine(EngineName name, Settings settings)
+      : name_(std::move(name)), settings_(settings), server_(memory_, settings.buffer_pool) {}
   ~Engine();
 
   Status start(const char* entry);
@@ -46,7 +47,7 @@ class Engine {
   // The connection to that engine; made now if the settings say so. Null with *status.
   std::shared_ptr<Link> find(const char* entry, const std::string& remote, int64_t deadline_ns, Status* status);
   std::shared_ptr<Link> make(const char* entry, const std::string& remote, int64_t deadline_ns, Status* status);
-  Status check(const char* entry, const Link& link, hixl::TransferOp operation, const Pieces& pieces) const;
+  Status check(const char* entry, const Link& link, hixl::TransferOp operation, const Pieces& pieces, bool staged) const;
   // Where connections are made by themselves, one that did not serve is ended by itself, too.
   void after(const std::string& remote, Status status);
 

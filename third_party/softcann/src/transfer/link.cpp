@@ -116,9 +116,9 @@ hixl::Status Link::read_reply(const char* entry, int64_t deadline_ns) {
 }
 
 hixl::Status Link::exchange(const char* entry, hixl::TransferOp operation, const hixl::TransferOpDesc* pieces, size_t count,
-                            int64_t deadline_ns) {
+                            bool staged, int64_t deadline_ns) {
   const bool reading = operation == hixl::READ;
-  const Request request{reading ? Kind::read : Kind::write, static_cast<uint32_t>(count), 0, 0};
+  const Request request{reading ? Kind::read : Kind::write, static_cast<uint32_t>(count), staged ? 1U : 0U, 0};
   std::vector<Piece> remote(count);
   for (size_t i = 0; i < count; ++i) remote[i] = Piece{pieces[i].remote_addr, pieces[i].len};
   order_memory();
@@ -138,12 +138,12 @@ hixl::Status Link::exchange(const char* entry, hixl::TransferOp operation, const
 }
 
 hixl::Status Link::transfer(const char* entry, hixl::TransferOp operation, const std::vector<hixl::TransferOpDesc>& pieces,
-                            int64_t deadline_ns) {
+                            bool staged, int64_t deadline_ns) {
   Turn turn;
   if (const hixl::Status wrong = begin(entry, deadline_ns, &turn)) return wrong;
   for (size_t at = 0; at < pieces.size(); at += kMostPieces) {
     const size_t count = std::min<size_t>(pieces.size() - at, kMostPieces);
-    if (const hixl::Status wrong = exchange(entry, operation, pieces.data() + at, count, deadline_ns)) return wrong;
+    if (const hixl::Status wrong = exchange(entry, operation, pieces.data() + at, count, staged, deadline_ns)) return wrong;
   }
   return hixl::SUCCESS;
 }
@@ -184,7 +184,7 @@ void Link::work() {
       jobs_.pop_front();
     }
     // Of one that is closed each fails at once.
-    const bool done = transfer("TransferAsync", job.operation, job.pieces, INT64_MAX) == hixl::SUCCESS;
+    const bool done = transfer("TransferAsync", job.operation, job.pieces, false, INT64_MAX) == hixl::SUCCESS;
     job.pending->status.store(done ? hixl::TransferStatus::COMPLETED : hixl::TransferStatus::FAILED, std::memory_order_release);
   }
 }

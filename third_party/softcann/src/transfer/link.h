@@ -38,8 +38,9 @@ class Link {
   // Ends it, and what is under way; from any thread.
   void close();
 
+  // `staged`: host memory that was not registered may be transferred, if the other side has a pool of buffers.
   hixl::Status transfer(const char* entry, hixl::TransferOp operation, const std::vector<hixl::TransferOpDesc>& pieces,
-                        int64_t deadline_ns);
+                        bool staged, int64_t deadline_ns);
   void transfer_later(hixl::TransferOp operation, const std::vector<hixl::TransferOpDesc>& pieces,
                       std::shared_ptr<Pending> pending);
   hixl::Status notify(const char* entry, const std::string& name, const std::string& text, int64_t deadline_ns);
@@ -66,7 +67,7 @@ class Link {
   // The connection's use by this thread alone, or the status that tells why not.
   hixl::Status begin(const char* entry, int64_t deadline_ns, Turn* turn);
   hixl::Status exchange(const char* entry, hixl::TransferOp operation, const hixl::TransferOpDesc* pieces, size_t count,
-                        int64_t deadline_ns);
+                        bool staged, int64_t deadline_ns);
   // The status after a read or write that did not succeed; the connection is of no use afterwards.
   hixl::Status lost(const char* entry, int64_t deadline_ns);
   hixl::Status read_reply(const char* entry, int64_t deadline_ns);

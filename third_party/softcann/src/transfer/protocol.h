@@ -5,7 +5,8 @@
 // and writes. A request is a header and as many pieces as it says. The serving side looks each piece up in what its engine had
 // registered when the connection was made, and answers; only then do bytes travel, from the memory of one side to that of the
 // other without a stop between. So neither side can make the other touch what was not offered to it, nor allocate more than
-// kMostPieces pieces.
+// kMostPieces pieces. An engine with a pool of buffers offers all of its process's host memory, as CANN's does; the kernel
+// copies, so that an address where nothing is ends the connection and not the process.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,8 @@ inline constexpr uint64_t kMostPieceBytes = uint64_t{1} << 44;
 
 enum class Kind : uint32_t { read = 1, write = 2, notify = 3 };
 
-// Followed by `first` pieces, or by `first` and `second` bytes of a notify's name and text.
+// Followed by `first` pieces, of which `second` says whether they may go by way of a pool of buffers; or by `first` and `second`
+// bytes of a notify's name and text.
 struct Request {
   Kind kind;
   uint32_t first, second;

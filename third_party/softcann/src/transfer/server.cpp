@@ -108,7 +108,7 @@ void Server::serve(const Socket& socket) {
     switch (request.kind) {
       case Kind::read:
       case Kind::write:
-        reply.code = read_pieces(socket, request.first, last, &pieces, &broken);
+        reply.code = read_pieces(socket, request, last, &pieces, &broken);
         break;
       case Kind::notify:
         reply.code = take_notify(socket, request, &broken);
@@ -130,19 +130,21 @@ void Server::serve(const Socket& socket) {
   }
 }
 
-uint32_t Server::read_pieces(const Socket& socket, uint32_t count, uint64_t last, std::vector<Piece>* pieces, bool* broken) {
+uint32_t Server::read_pieces(const Socket& socket, const Request& request, uint64_t last, std::vector<Piece>* pieces,
+                             bool* broken) {
+  const uint32_t count = request.first;
   *broken = count == 0 || count > kMostPieces;
   if (*broken) return code_of(hixl::PARAM_INVALID);
   pieces->resize(count);
   *broken = !socket.read(pieces->data(), count * sizeof(Piece), kForever);
   if (*broken) return code_of(hixl::FAILED);
+  const bool staged = pool_ && request.second != 0;
   for (const Piece& piece : *pieces) {
-    hixl::MemType type{};
+    hixl::MemType type = hixl::MEM_HOST;
+    if (piece.bytes == 0 || piece.bytes > kMostPieceBytes) return code_of(hixl::PARAM_INVALID);
+    if (!memory_.find(piece.address, piece.bytes, last, &type) && !staged) return code_of(hixl::PARAM_INVALID);
     // Memory of the device may have been freed since it was registered.
-    if (piece.bytes == 0 || piece.bytes > kMostPieceBytes || !memory_.find(piece.address, piece.bytes, last, &type) ||
-        !usable_memory("hixl", piece.address, piece.bytes, type)) {
-      return code_of(hixl::PARAM_INVALID);
-    }
+    if (!usable_memory("hixl", piece.address, piece.bytes, type)) return code_of(hixl::PARAM_INVALID);
   }
   return code_of(hixl::SUCCESS);
 }

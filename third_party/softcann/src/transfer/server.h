@@ -22,7 +22,8 @@ struct Notify {
 
 class Server {
  public:
-  explicit Server(const MemoryTable& memory) : memory_(memory) {}
+  // `pool`: host memory that was not registered is offered, too.
+  Server(const MemoryTable& memory, bool pool) : memory_(memory), pool_(pool) {}
   ~Server() { stop(); }
 
   // False, with the reason, when the name cannot be taken.
@@ -39,10 +40,11 @@ class Server {
   };
   void accept_all();
   void serve(const Socket& socket);
-  uint32_t read_pieces(const Socket& socket, uint32_t count, uint64_t last, std::vector<Piece>* pieces, bool* broken);
+  uint32_t read_pieces(const Socket& socket, const Request& request, uint64_t last, std::vector<Piece>* pieces, bool* broken);
   uint32_t take_notify(const Socket& socket, const Request& request, bool* broken);
 
   const MemoryTable& memory_;
+  const bool pool_;
   Door door_;
   int wake_ = -1;  // ends the wait for connections
   std::thread acceptor_;
