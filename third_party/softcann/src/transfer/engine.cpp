@@ -167,6 +167,11 @@ hixl::Status Engine::check(const char* entry, const Link& link, hixl::TransferOp
       }
     }
     if (!usable_memory(entry, piece.local_addr, piece.len, type)) return hixl::PARAM_INVALID;
+    if (!link.offers(piece.remote_addr, piece.len, staged)) {
+      return refuse(hixl::PARAM_INVALID,
+                    "%s: remote memory %#zx (piece %zu, %zu bytes) was not registered there before the connection", entry,
+                    static_cast<size_t>(piece.remote_addr), i, piece.len);
+    }
   }
   return hixl::SUCCESS;
 }
@@ -217,6 +222,8 @@ hixl::Status Engine::look(const char* entry, void* request, hixl::TransferStatus
   if (found == asked_.end()) {
     return refuse(hixl::PARAM_INVALID, "%s: request %p is none, was told to have ended, or its connection is", entry, request);
   }
+  // Why it failed is what the program asks for next.
+  if (*status == hixl::TransferStatus::FAILED) refuse(hixl::FAILED, "%s", found->second.pending->reason.c_str());
   if (*status != hixl::TransferStatus::WAITING) asked_.erase(found);
   return hixl::SUCCESS;
 }

@@ -38,14 +38,28 @@ std::shared_ptr<Link> Link::connect(const char* entry, const EngineName& name, u
     case Knock::open:
       break;
   }
-  char magic[sizeof kMagic];
-  if (!socket.write(kMagic, sizeof kMagic, deadline_ns) || !socket.read(magic, sizeof magic, deadline_ns)) {
+  const auto unanswered = [&] {
     if (now_ns() >= deadline_ns) return wrong(hixl::TIMEOUT, "it accepts the connection and is silent");
     return wrong(hixl::FAILED, "it closed the connection: it ends, or has as many connections as it may");
+  };
+  Greeting greeting{};
+  if (!socket.write(kMagic, sizeof kMagic, deadline_ns) || !socket.read(&greeting, sizeof greeting, deadline_ns)) {
+    return unanswered();
   }
-  if (std::memcmp(magic, kMagic, sizeof magic) != 0) return wrong(hixl::FAILED, "it is no engine of this version");
+  if (std::memcmp(greeting.magic, kMagic, sizeof kMagic) != 0 || greeting.count > kMostPieces) {
+    return wrong(hixl::FAILED, "it is no engine of this version");
+  }
+  std::vector<Piece> offered(greeting.count);
+  if (!socket.read(offered.data(), offered.size() * sizeof(Piece), deadline_ns)) return unanswered();
   *status = hixl::SUCCESS;
-  return std::shared_ptr<Link>(new Link(name, std::move(socket), last));
+  return std::shared_ptr<Link>(new Link(name, std::move(socket), last, greeting.pool != 0, std::move(offered)));
+}
+
+bool Link::offers(uintptr_t begin, uint64_t bytes, bool staged) const {
+  if (pool_ && staged) return true;  // what is the device's is refused there
+  return std::any_of(offered_.begin(), offered_.end(), [&](const Piece& piece) {
+    return begin >= piece.address && begin - piece.address < piece.bytes && bytes <= piece.bytes - (begin - piece.address);
+  });
 }
 
 bool Link::broken() const {
@@ -164,6 +178,7 @@ void Link::transfer_later(hixl::TransferOp operation, const std::vector<hixl::Tr
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (closed_) {
+      pending->reason = "TransferAsync: the connection is closed";
       pending->status.store(hixl::TransferStatus::FAILED, std::memory_order_release);
       return;
     }
@@ -185,6 +200,7 @@ void Link::work() {
     }
     // Of one that is closed each fails at once.
     const bool done = transfer("TransferAsync", job.operation, job.pieces, false, INT64_MAX) == hixl::SUCCESS;
+    if (!done) job.pending->reason = aclGetRecentErrMsg();
     job.pending->status.store(done ? hixl::TransferStatus::COMPLETED : hixl::TransferStatus::FAILED, std::memory_order_release);
   }
 }

@@ -22,6 +22,7 @@ namespace softcann::transfer {
 struct Pending {
   std::atomic<hixl::TransferStatus> status{hixl::TransferStatus::WAITING};
   const void* user_data = nullptr;
+  std::string reason;  // of FAILED; written before the status
 };
 
 class Link {
@@ -33,6 +34,8 @@ class Link {
 
   // Registrations up to this number were there when the connection was made.
   uint64_t last() const { return last_; }
+  // Whether the other side offered the memory; `staged`: or would take it for the host's.
+  bool offers(uintptr_t begin, uint64_t bytes, bool staged) const;
   // Whether nothing more can be done with it.
   bool broken() const;
   // Ends it, and what is under way; from any thread.
@@ -63,7 +66,8 @@ class Link {
    private:
     Link* link_ = nullptr;
   };
-  Link(EngineName name, Socket socket, uint64_t last) : name_(std::move(name)), last_(last), socket_(std::move(socket)) {}
+  Link(EngineName name, Socket socket, uint64_t last, bool pool, std::vector<Piece> offered)
+      : name_(std::move(name)), last_(last), pool_(pool), offered_(std::move(offered)), socket_(std::move(socket)) {}
   // The connection's use by this thread alone, or the status that tells why not.
   hixl::Status begin(const char* entry, int64_t deadline_ns, Turn* turn);
   hixl::Status exchange(const char* entry, hixl::TransferOp operation, const hixl::TransferOpDesc* pieces, size_t count,
@@ -75,6 +79,8 @@ class Link {
 
   const EngineName name_;
   const uint64_t last_;
+  const bool pool_;
+  const std::vector<Piece> offered_;
   Socket socket_;
   std::atomic<bool> lost_{false};
   std::mutex mutex_;  // of what follows

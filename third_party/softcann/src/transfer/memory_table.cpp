@@ -32,6 +32,15 @@ uint64_t MemoryTable::last() const {
   return numbered_;
 }
 
+std::vector<Piece> MemoryTable::pieces(uint64_t last, size_t most) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::vector<Piece> found;
+  for (const auto& [handle, entry] : entries_) {
+    if (entry.number <= last && found.size() < most) found.push_back(Piece{entry.begin, entry.bytes});
+  }
+  return found;
+}
+
 bool MemoryTable::find(uintptr_t begin, uint64_t bytes, uint64_t last, hixl::MemType* type) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (const auto& [handle, entry] : entries_) {

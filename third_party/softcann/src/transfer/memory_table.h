@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "hixl/hixl_types.h"
+#include "transfer/protocol.h"
 
 namespace softcann::transfer {
 
@@ -18,6 +20,8 @@ class MemoryTable {
 
   // Registrations are numbered; a connection sees those up to the number at the time it was made.
   uint64_t last() const;
+  // Those up to that number, at most `most` of them.
+  std::vector<Piece> pieces(uint64_t last, size_t most) const;
   // Whether [begin, begin + bytes) lies in one of them, with what type.
   bool find(uintptr_t begin, uint64_t bytes, uint64_t last, hixl::MemType* type) const;
 

@@ -14,10 +14,18 @@
 
 namespace softcann::transfer {
 
-inline constexpr char kMagic[16] = "softcann-hixl-1";
+inline constexpr char kMagic[16] = "softcann-hixl-2";
 inline constexpr uint32_t kMostPieces = 1 << 16;
 inline constexpr uint32_t kMostNotifyText = 1024;
 inline constexpr uint64_t kMostPieceBytes = uint64_t{1} << 44;
+
+// The serving side's answer to the magic, and then `count` pieces: what it has registered, which the other side checks its
+// transfers against, too, before it sends anything.
+struct Greeting {
+  char magic[16];
+  uint32_t pool;  // of buffers: 1 if it has one
+  uint32_t count;
+};
 
 enum class Kind : uint32_t { read = 1, write = 2, notify = 3 };
 

@@ -97,7 +97,11 @@ void Server::serve(const Socket& socket) {
   char magic[sizeof kMagic];
   const int64_t until = now_ns() + kPatience;
   if (!socket.read(magic, sizeof magic, until) || std::memcmp(magic, kMagic, sizeof magic) != 0) return;
-  if (!socket.write(kMagic, sizeof kMagic, until)) return;
+  const std::vector<Piece> offered = memory_.pieces(last, kMostPieces);
+  Greeting greeting{{}, pool_ ? 1U : 0U, static_cast<uint32_t>(offered.size())};
+  std::memcpy(greeting.magic, kMagic, sizeof kMagic);
+  if (!socket.write(&greeting, sizeof greeting, until)) return;
+  if (!socket.write(offered.data(), offered.size() * sizeof(Piece), until)) return;
   for (;;) {
     Request request{};
     if (!socket.read(&request, sizeof request, kForever)) return;
