@@ -33,7 +33,6 @@ C10_EXPORT void check_device(c10::DeviceIndex index);
 inline c10::DeviceIndex current_device() noexcept { return thread_state.device; }
 // Makes `index` current on this thread and returns the device that was. Throws on a bad index.
 C10_EXPORT c10::DeviceIndex exchange_device(c10::DeviceIndex index);
-inline void set_device(c10::DeviceIndex index) { exchange_device(index); }
 
 // True once `index` has been bound by any thread: it holds memory and streams.
 C10_EXPORT bool has_context(c10::DeviceIndex index) noexcept;
@@ -43,6 +42,12 @@ C10_EXPORT void bind_thread();
 // CANN wants each thread to name its device before it calls; this does so once per change.
 inline void ensure_bound() {
   if (C10_UNLIKELY(thread_state.bound != thread_state.device)) bind_thread();
+}
+
+// What a program asks for: the device is CANN's current one on this thread, too, for libraries that call CANN themselves.
+inline void set_device(c10::DeviceIndex index) {
+  exchange_device(index);
+  ensure_bound();
 }
 
 // Waits for everything on the device (default: the current one).

@@ -47,7 +47,10 @@ c10::Device device_or_current(c10::DeviceIndex index) {
 
 c10::DeviceIndex device_count() noexcept { return torch_npu::core::device_count(); }
 c10::DeviceIndex current_device() { return guard().getDevice().index(); }
-void set_device(c10::DeviceIndex device) { torch_npu::core::exchange_device(device); }
+void set_device(c10::DeviceIndex device) {
+  torch_npu::core::exchange_device(device);
+  torch_npu::core::bind_thread();
+}
 int ExchangeDevice(int device) { return torch_npu::core::exchange_device(static_cast<c10::DeviceIndex>(device)); }
 void device_synchronize() { torch_npu::core::synchronize_device(-1); }
 

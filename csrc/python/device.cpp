@@ -156,6 +156,7 @@ void init_device(py::module_& module) {
   module.def("_check_device", &core::check_device);
   module.def("_current_device", &core::current_device);
   module.def("_exchange_device", &core::exchange_device);
+  module.def("_set_device", &core::set_device);
   module.def(
       "_synchronize_device",
       [](c10::DeviceIndex device) {

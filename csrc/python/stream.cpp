@@ -26,7 +26,7 @@ uintptr_t handle(c10::StreamId id, c10::DeviceIndex device) { return reinterpret
 // As everywhere in PyTorch, the stream's device becomes current too.
 void set_stream(c10::StreamId id, c10::DeviceIndex device) {
   core::exchange_stream(stream_of(id, device));
-  core::set_device(device);
+  core::exchange_device(device);
 }
 
 }  // namespace

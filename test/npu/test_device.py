@@ -1,6 +1,8 @@
 """Devices: count, current device, contexts, properties, and errors for devices that do not exist."""
 
+import ctypes
 import os
+import threading
 
 import pytest
 import torch
@@ -56,6 +58,23 @@ def test_set_device():
     assert torch.npu.current_device() == 1
     torch.npu.set_device(torch.device("npu", 0))
     assert torch.npu.current_device() == 0
+
+
+def test_set_device_is_canns_too():
+    """For libraries that call CANN themselves, as Mooncake's transport does."""
+    found = []
+
+    def use(cann):
+        device = ctypes.c_int32(-1)
+        found.append(cann.aclrtGetDevice(ctypes.byref(device)))
+        torch.npu.set_device(0)
+        found.append((cann.aclrtGetDevice(ctypes.byref(device)), device.value))
+
+    torch.ones(1, device="npu")   # opens the library, which the other thread finds
+    thread = threading.Thread(target=use, args=(ctypes.CDLL("libascendcl.so"),))
+    thread.start()
+    thread.join()
+    assert found == [107002, (0, 0)]
 
 
 @pytest.mark.parametrize("index", [2, 15, 100])

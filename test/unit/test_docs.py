@@ -41,13 +41,14 @@ def test_every_promise_has_a_test_that_exists():
     assert len(rows) >= 14
     wrong = []
     for row in rows:
-        tests = re.findall(r"`(\w+/\w+\.py)::(\w+)(?:\[(\w+)\])?`", row)
+        tests = re.findall(r"`(\w+/\w+\.(?:py|cpp))::(\w+)(?:\[(\w+)\])?`", row)
         if not tests:
             wrong.append(f"no test: {row}")
         for file, name, parameter in tests:
             script = ROOT / "test" / file
             text = script.read_text() if script.exists() else ""
-            if f"\ndef {name}(" not in text or (parameter and f'"{parameter}"' not in text):
+            begin = f"\nTEST({name})" if file.endswith(".cpp") else f"\ndef {name}("
+            if begin not in text or (parameter and f'"{parameter}"' not in text):
                 wrong.append(f"{file}::{name}[{parameter}]")
     assert wrong == []
 

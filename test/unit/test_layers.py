@@ -9,9 +9,11 @@ CSRC = ROOT / "csrc"
 SOFTCANN = ROOT / "third_party" / "softcann" / "src"
 LAYERS = ["acl", "core", "memory", "op", "graph", "aten", "distributed", "profiler", "python", "published"]
 SIDE_BY_SIDE = {"distributed", "profiler"}
-SOFTCANN_LAYERS = ["fault", "rt", "op", "atb", "model", "comm", "media", "ge", "companions"]
-SOFTCANN_SIDE_BY_SIDE = {"op", "atb", "model", "comm", "media", "ge", "companions"}  # libraries above libascendcl, or groups of them
+SOFTCANN_LAYERS = ["fault", "rt", "op", "atb", "model", "comm", "transfer", "media", "ge", "companions"]
+# Libraries above libascendcl, or groups of them.
+SOFTCANN_SIDE_BY_SIDE = {"op", "atb", "model", "comm", "transfer", "media", "ge", "companions"}
 SOFTCANN_ON_OP = {"atb", "model"}  # two of them stand on libopapi
+SOFTCANN_STANDS_ON = {**dict.fromkeys(SOFTCANN_ON_OP, "op"), "transfer": "comm"}  # one has the sockets of libhccl
 
 
 def sources(folder):
@@ -25,8 +27,7 @@ INCLUDE = re.compile(r'#include\s+"(\w+)/')
 
 def upward_includes(layer, text, layers=LAYERS, side_by_side=SIDE_BY_SIDE):
     """Layers that `text`, a file of `layer`, must not include but does."""
-    if layer in SOFTCANN_ON_OP:
-        side_by_side = side_by_side - {"op"}
+    side_by_side = side_by_side - {SOFTCANN_STANDS_ON.get(layer)}
     return [found for found in INCLUDE.findall(text)
             if found in layers and found != layer
             and (layers.index(found) > layers.index(layer) or {found, layer} <= side_by_side)]
@@ -37,6 +38,8 @@ def test_the_check_sees_an_upward_include():
     text = '#include "rt/runtime.h"\n#include "companions/cast.h"'
     assert upward_includes("comm", text, SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == ["companions"]
     assert upward_includes("model", text + '\n#include "op/threads.h"', SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == ["companions"]
+    assert upward_includes("transfer", '#include "comm/socket.h"\n#include "ge/graph_impl.h"', SOFTCANN_LAYERS,
+                           SOFTCANN_SIDE_BY_SIDE) == ["ge"]
     assert upward_includes("fault", text, SOFTCANN_LAYERS, SOFTCANN_SIDE_BY_SIDE) == ["rt", "companions"]
 
 

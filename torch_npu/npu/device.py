@@ -39,11 +39,12 @@ def is_available() -> bool:
 
 
 def set_device(device: Device) -> None:
-    """Makes ``device`` current on this thread. A negative index does nothing. Prefer :class:`device`."""
+    """Makes ``device`` current on this thread, for libraries that call CANN themselves, too. A negative index does nothing.
+    Prefer :class:`device`."""
     index = _get_device_index(device, optional=True)
     if index >= 0:
         _state.lazy_init()
-        _C._exchange_device(index)
+        _C._set_device(index)
 
 
 def _exchange_device(index: int) -> int:

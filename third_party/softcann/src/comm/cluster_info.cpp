@@ -39,12 +39,6 @@ struct MeetingPlace {
   const sockaddr* generic() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-bool same_user(const Socket& socket) {
-  ucred other{};
-  socklen_t length = sizeof other;
-  return getsockopt(socket.fd(), SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
-}
-
 // The ranks that a table lists: the values of all "rank_id", as text or number.
 HcclResult read_table(const char* entry, const char* path, std::string* table, uint32_t* ranks) {
   if (path == nullptr) return hccl_fail(HCCL_E_PTR, "%s: clusterInfo is a null pointer", entry);
@@ -88,7 +82,7 @@ HcclResult hand_out(const char* entry, const MeetingPlace& place, const RootInfo
                        ranks);
     }
     uint32_t rank = 0;
-    if (!same_user(caller) || !caller.read(&rank, sizeof rank, now_ns() + kSecond)) continue;
+    if (!caller.of_same_user() || !caller.read(&rank, sizeof rank, now_ns() + kSecond)) continue;
     if (caller.write(&info, sizeof info, now_ns() + kSecond)) absent.erase(rank);
   }
   return HCCL_SUCCESS;
@@ -98,7 +92,7 @@ HcclResult fetch(const char* entry, const MeetingPlace& place, uint32_t rank, Ro
   for (;;) {
     const Socket call(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     const bool connected = connect(call.fd(), place.generic(), place.length) == 0;
-    if (connected && !same_user(call)) {
+    if (connected && !call.of_same_user()) {
       return hccl_fail(HCCL_E_NETWORK, "%s: another user's process waits where the ranks of this table meet", entry);
     }
     if (connected && call.write(&rank, sizeof rank, deadline) && call.read(info, sizeof *info, deadline)) return HCCL_SUCCESS;

@@ -190,6 +190,12 @@ Address Socket::local() const {
   return from_system(reinterpret_cast<sockaddr*>(&storage));
 }
 
+bool Socket::of_same_user() const {
+  ucred other{};
+  socklen_t length = sizeof other;
+  return getsockopt(fd_, SOL_SOCKET, SO_PEERCRED, &other, &length) == 0 && other.uid == geteuid();
+}
+
 bool Socket::write(const void* data, size_t bytes, int64_t deadline_ns) const {
   const char* at = static_cast<const char*>(data);
   while (bytes != 0) {

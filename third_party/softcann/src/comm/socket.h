@@ -42,6 +42,8 @@ class Socket {
   Socket accept_now() const;
   Address peer() const;
   Address local() const;
+  // Of a socket of this machine (AF_UNIX): whether the process on the other side is of this one's user, as the kernel says.
+  bool of_same_user() const;
 
   // Everything or nothing; false when the connection broke or the time is over.
   bool write(const void* data, size_t bytes, int64_t deadline_ns) const;

@@ -23,7 +23,7 @@ struct Json {
 
   bool is(Kind wanted) const { return kind == wanted; }
   // Of an object: the value of a key, null where it has none.
-  const Json* find(std::string_view key) const;
+  SOFTCANN_API const Json* find(std::string_view key) const;
 };
 
 struct JsonMember {
@@ -32,7 +32,7 @@ struct JsonMember {
 };
 
 // Throws Error(corrupt) that names the line. A text may nest 64 deep.
-Json parse_json(std::string_view text);
+SOFTCANN_API Json parse_json(std::string_view text);
 // The text in quotes, for a JSON text.
 SOFTCANN_API std::string json_text(std::string_view text);
 
