@@ -59,6 +59,19 @@ def test_activation_gradient(call, name, function, arguments):
     close(dx, x.grad)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_swiglu_is_rounded_once(call, dtype):
+    x, grad = torch.randn(30, 40).to(dtype), torch.randn(30, 20).to(dtype)
+    out, dx = torch.empty_like(grad), torch.empty_like(x)
+    leaf = x.float().requires_grad_()
+    y = F.silu(leaf[:, :20]) * leaf[:, 20:]
+    y.backward(grad.float())
+    call("aclnnSwiGlu", x, -1, out)
+    call("aclnnSwiGluGrad", grad, x, -1, dx)
+    assert out.equal(y.detach().to(dtype))
+    torch.testing.assert_close(dx.float(), leaf.grad, rtol=torch.finfo(dtype).eps / 2 + 1e-6, atol=1e-7)   # half a unit of the last place
+
+
 # More than the caches hold: 16 MiB.
 @pytest.mark.parametrize("order", ["plain", "unaligned", "channels_last", "mixed", "transposed", "in place"])
 def test_large_relu_and_its_gradient(call, order):

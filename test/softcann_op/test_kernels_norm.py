@@ -140,6 +140,25 @@ def test_rms_norm(call):
     close(dg, g.grad, 1e-4)
 
 
+# Between float32's values: what is normalized tells a sum that was rounded first.
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("name", ["aclnnAddRmsNorm", "aclnnAddRmsNormCast", "aclnnInplaceAddRmsNorm"])
+def test_sums_are_rounded_before_the_norm_in_float16_alone(call, name, dtype):
+    x1, x2, gamma = (torch.randn(*shape).to(dtype) for shape in ((30, 16), (30, 16), (16,)))
+    total = x1.float() + x2.float()
+    wanted = F.rms_norm(total.half().float() if dtype == torch.float16 else total, [16], gamma.float(), 1e-6).to(dtype)
+    y, x, rstd = torch.empty_like(x1), torch.empty_like(x1), torch.empty(30, 1)
+    given = {"x1": x1, "x2": x2, "gamma": gamma, "epsilon": 1e-6, "rstdOut": rstd}
+    if name == "aclnnInplaceAddRmsNorm":
+        call.named(name, x1Ref=(y := x1), x2Ref=(x := x2), gamma=gamma, epsilon=1e-6, rstdOut=rstd)
+    elif name == "aclnnAddRmsNormCast":
+        call.named(name, y1Out=torch.empty(30, 16), y2Out=y, xOut=x, **given)
+    else:
+        call.named(name, yOut=y, xOut=x, **given)
+    assert x.equal(total.to(dtype))
+    torch.testing.assert_close(y.float(), wanted.float(), rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_fast_gradient_of_batches(call, training):
     x, grad, weight, mean, var = torch.randn(3, 4, 5), torch.randn(3, 4, 5), torch.rand(4), torch.randn(4), torch.rand(4) + 0.5

@@ -186,17 +186,16 @@ OP(aclnnLogSigmoidBackward) {
 
 OP(aclnnGlu) { at::cpu::glu_outf(self, dim, out); }
 OP(aclnnGluBackward) { at::cpu::glu_backward_outf(gradOut, self, dim, out); }
+// Rounded once, as the NPU does: in half precision it computes in float32.
 OP(aclnnSwiGlu) {
   const int64_t half = x.size(dim) / 2;
-  at::cpu::silu_outf(x.narrow(dim, 0, half), out);
-  out.mul_(x.narrow(dim, half, half));
+  put(out, at::silu(widened(x.narrow(dim, 0, half))).mul_(widened(x.narrow(dim, half, half))));
 }
 OP(aclnnSwiGluGrad) {
   const int64_t half = x.size(dim) / 2;
-  const at::Tensor a = x.narrow(dim, 0, half), b = x.narrow(dim, half, half);
-  at::Tensor grad_a = out.narrow(dim, 0, half), grad_b = out.narrow(dim, half, half);
-  at::cpu::silu_backward_outf(yGrad * b, a, grad_a);
-  at::mul_out(grad_b, yGrad, at::silu(a));
+  const at::Tensor grad = widened(yGrad), a = widened(x.narrow(dim, 0, half)), b = widened(x.narrow(dim, half, half));
+  put(out.narrow(dim, 0, half), at::silu_backward(grad * b, a));
+  put(out.narrow(dim, half, half), at::silu(a).mul_(grad));
 }
 OP(aclnnSquaredRelu) { put(out, at::square(at::relu(input))); }
 OP(aclnnShrink) {

@@ -166,6 +166,10 @@ RmsNorm rms_norm(const at::Tensor& x, const at::Tensor& gamma, double eps) {
   const at::Tensor rstd = wide.square().mean(normalized_dims(gamma), true).add_(eps).rsqrt_();
   return {wide * rstd, rstd};
 }
+// What is normalized of a sum: the NPU rounds it first in float16, and in bfloat16 only where it is a result.
+at::Tensor sum_to_normalize(const at::Tensor& x1, const at::Tensor& x2) {
+  return x1.scalar_type() == at::kBFloat16 ? widened(x1) + widened(x2) : x1 + x2;
+}
 
 }  // namespace
 
@@ -188,14 +192,14 @@ OP(aclnnRmsNormGrad) {
   put(dgammaOut, (grad * normal).reshape({-1, gamma.numel()}).sum(0).view(gamma.sizes()));
 }
 OP(aclnnAddRmsNorm) {
-  const at::Tensor sum = x1 + x2;
+  const at::Tensor sum = sum_to_normalize(x1, x2);
   put(xOut, sum);
   RmsNorm norm = rms_norm(sum, gamma, epsilon);
   put(yOut, norm.normal.mul_(widened(gamma)));
   put(rstdOut, norm.rstd);
 }
 OP(aclnnAddRmsNormBias) {
-  const at::Tensor sum = x1 + x2;
+  const at::Tensor sum = sum_to_normalize(x1, x2);
   put(xOut, sum);
   RmsNorm norm = rms_norm(sum, gamma, epsilon);
   norm.normal.mul_(widened(gamma));
@@ -203,7 +207,7 @@ OP(aclnnAddRmsNormBias) {
   put(rstdOut, norm.rstd);
 }
 OP(aclnnAddRmsNormCast) {
-  const at::Tensor sum = x1 + x2;
+  const at::Tensor sum = sum_to_normalize(x1, x2);
   put(xOut, sum);
   RmsNorm norm = rms_norm(sum, gamma, epsilon);
   norm.normal.mul_(widened(gamma));
@@ -213,8 +217,9 @@ OP(aclnnAddRmsNormCast) {
 }
 // x2 becomes the sum, x1 its normalization.
 OP(aclnnInplaceAddRmsNorm) {
-  x2Ref.add_(x1Ref);
-  RmsNorm norm = rms_norm(x2Ref, gamma, epsilon);
+  const at::Tensor sum = sum_to_normalize(x1Ref, x2Ref);
+  put(x2Ref, sum);
+  RmsNorm norm = rms_norm(sum, gamma, epsilon);
   put(x1Ref, norm.normal.mul_(widened(gamma)));
   put(rstdOut, norm.rstd);
 }
