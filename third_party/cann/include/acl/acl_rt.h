@@ -70,6 +70,19 @@ aclError aclmdlRIUpdate(aclmdlRI modelRI);
 aclError aclmdlSetDump(const char* dumpCfgPath);
 aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
 aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);
+aclrtAllocatorDesc aclrtAllocatorCreateDesc();
+aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
+aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator,
+                                   aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc,
+                                   aclrtAllocatorAllocAdviseFunc* allocAdviseFunc,
+                                   aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc);
+aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
+aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func);
+aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func);
+aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func);
+aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func);
+aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator);
+aclError aclrtAllocatorUnregister(aclrtStream stream);
 aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
 aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void** binAddr, size_t* binSize);
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle);
@@ -357,6 +370,7 @@ aclError aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus* deviceStatu
 aclError aclrtQueryEvent(aclrtEvent event, aclrtEventStatus* status);
 aclError aclrtQueryEventStatus(aclrtEvent event, aclrtEventRecordedStatus* status);
 aclError aclrtQueryEventWaitStatus(aclrtEvent event, aclrtEventWaitStatus* status);
+aclError aclrtRandomNumAsync(const aclrtRandomNumTaskInfo* taskInfo, aclrtStream stream, void* reserve);
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream);
 aclError aclrtRecordEventWithFlag(aclrtEvent event, aclrtStream stream, uint32_t flag);
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream);
