@@ -251,13 +251,13 @@ def test_host_functions_in_a_subscribed_thread(acl, rt, stream):
     assert rt.aclrtUnSubscribeHostFunc(identity, stream) == 107015 and rt.aclrtProcessHostFunc(20) == 107012
     assert rt.aclrtProcessHostFunc(0) == INVALID == rt.aclrtSubscribeHostFunc(none, stream)
     assert rt.aclrtSubscribeHostFunc(identity, None) == INVALID and rt.aclmdlRIDestroy(graph) == 0
-    assert set(codes) <= {0, 107012, 107013}
+    assert set(codes) <= {0, 107012, 507012}   # no stream yet, or nothing came in time
 
 
 def test_streams_by_a_configuration(acl, rt):
     rt.aclrtCreateStreamConfigHandle.restype = ctypes.c_void_p
     handle, stream, found = ctypes.c_void_p(rt.aclrtCreateStreamConfigHandle()), ctypes.c_void_p(), ctypes.c_uint32()
-    for attribute, value in ((0, ctypes.c_void_p(0)), (1, size(0)), (2, size(4)), (3, ctypes.c_uint32(2))):
+    for attribute, value in ((0, ctypes.c_void_p(0)), (1, size(0)), (2, size(8)), (2, ctypes.c_uint32(4)), (3, ctypes.c_uint32(2))):
         assert rt.aclrtSetStreamConfigOpt(handle, attribute, ctypes.byref(value), size(ctypes.sizeof(value))) == 0
     assert rt.aclrtSetStreamConfigOpt(handle, 3, ctypes.byref(size(1)), size(8)) == INVALID
     assert rt.aclrtSetStreamConfigOpt(handle, 4, ctypes.byref(size(1)), size(8)) == INVALID

@@ -70,19 +70,6 @@ aclError aclmdlRIUpdate(aclmdlRI modelRI);
 aclError aclmdlSetDump(const char* dumpCfgPath);
 aclError aclrtActiveStream(aclrtStream activeStream, aclrtStream stream);
 aclError aclrtAllocBuf(aclrtMbuf* buf, size_t size);
-aclrtAllocatorDesc aclrtAllocatorCreateDesc();
-aclError aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc);
-aclError aclrtAllocatorGetByStream(aclrtStream stream, aclrtAllocatorDesc* allocatorDesc, aclrtAllocator* allocator,
-                                   aclrtAllocatorAllocFunc* allocFunc, aclrtAllocatorFreeFunc* freeFunc,
-                                   aclrtAllocatorAllocAdviseFunc* allocAdviseFunc,
-                                   aclrtAllocatorGetAddrFromBlockFunc* getAddrFromBlockFunc);
-aclError aclrtAllocatorRegister(aclrtStream stream, aclrtAllocatorDesc allocatorDesc);
-aclError aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocAdviseFunc func);
-aclError aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorAllocFunc func);
-aclError aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorFreeFunc func);
-aclError aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocatorGetAddrFromBlockFunc func);
-aclError aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc, aclrtAllocator allocator);
-aclError aclrtAllocatorUnregister(aclrtStream stream);
 aclError aclrtAppendBufChain(aclrtMbuf headBuf, aclrtMbuf buf);
 aclError aclrtBinaryGetDevAddress(aclrtBinHandle binHandle, void** binAddr, size_t* binSize);
 aclError aclrtBinaryGetFunction(aclrtBinHandle binHandle, const char* kernelName, aclrtFuncHandle* funcHandle);

@@ -104,8 +104,13 @@ aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamCon
       return read_option(&handle->workptr, attr, attrValue, valueSize);
     case ACL_RT_STREAM_WORK_SIZE:
       return read_option(&handle->workSize, attr, attrValue, valueSize);
-    case ACL_RT_STREAM_FLAG:
-      return read_option(&handle->flag, attr, attrValue, valueSize);
+    case ACL_RT_STREAM_FLAG: {
+      if (valueSize != sizeof(uint32_t)) return read_option(&handle->flag, attr, attrValue, valueSize);
+      uint32_t flag = 0;  // the type of aclrtCreateStreamWithConfig's, which clients have it in
+      const aclError code = read_option(&flag, attr, attrValue, valueSize);
+      handle->flag = flag;
+      return code;
+    }
     case ACL_RT_STREAM_PRIORITY:
       return read_option(&handle->priority, attr, attrValue, valueSize);
   }
