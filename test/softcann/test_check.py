@@ -70,6 +70,25 @@ assert acl.aclrtRecordNotify(notify, other) == synchronize() == acl.aclrtFree(y)
     assert any("leak: 1 x notify" in line for line in lines)
 
 
+def test_memory_of_a_pool_that_is_used_still_stays_with_the_client():
+    lines, _ = run("""
+class Props(ctypes.Structure):
+    _fields_ = [("kinds", ctypes.c_int * 2), ("id", ctypes.c_uint32), ("type", ctypes.c_int), ("most", SIZE), ("rest", ctypes.c_ubyte * 32)]
+pool, y, notify, other, used = (ctypes.c_void_p() for _ in range(5))
+ZERO = ctypes.c_uint64(0)
+assert acl.aclrtMemPoolCreate(ctypes.byref(pool), ctypes.byref(Props(type=1))) == acl.aclrtCreateStream(ctypes.byref(other)) == 0
+assert acl.aclrtMemPoolMallocAsync(ctypes.byref(y), SIZE(256), pool, call.stream) == acl.aclrtCreateNotify(ctypes.byref(notify), ZERO) == 0
+assert acl.aclrtWaitAndResetNotify(notify, other, 0) == acl.aclrtMemsetAsync(y, SIZE(256), 0, SIZE(256), other) == 0
+assert acl.aclrtMemPoolFreeAsync(y, call.stream) == 0 and synchronize() == 161002 and "aclrtMemsetAsync" in message(), message()
+assert acl.aclrtMemPoolGetAttr(pool, 7, ctypes.byref(used)) == 0 and used.value == 256    # it is in use, as before
+assert acl.aclrtRecordNotify(notify, call.stream) == acl.aclrtSynchronizeStream(other) == 0
+assert acl.aclrtMemPoolFreeAsync(y, call.stream) == synchronize() == 0
+assert acl.aclrtMemPoolGetAttr(pool, 7, ctypes.byref(used)) == 0 and not used.value
+assert acl.aclrtDestroyNotify(notify) == acl.aclrtDestroyStream(other) == acl.aclrtMemPoolDestroy(pool) == 0
+""", "memory")
+    assert len(lines) == 1
+
+
 def test_what_is_refused_in_a_queue_is_told_at_the_synchronize():
     lines, _ = run("""
 x, y = allocate(256), allocate(256)

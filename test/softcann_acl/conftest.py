@@ -1,6 +1,7 @@
 """acl, as a program uses it: from the tree, on this build's libraries."""
 import ctypes
 
+import numpy as np
 import pytest
 from acl_tools import LIBRARIES, converted
 
@@ -25,3 +26,32 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def fixed_model(tmp_path_factory):
     return converted(tmp_path_factory.mktemp("fixed"), 4)[0]
+
+
+@pytest.fixture
+def rt(acl):
+    assert acl.rt.set_device(0) == 0
+    return ctypes.CDLL(str(LIBRARIES / "libacl_rt.so"))   # CANN's newer name for it; it leads on to libascendcl
+
+
+@pytest.fixture
+def stream(acl, rt):
+    made, code = acl.rt.create_stream()
+    assert code == 0
+    yield ctypes.c_void_p(made)
+    assert acl.rt.destroy_stream(made) == 0
+
+
+@pytest.fixture
+def copied(acl):
+    """The array in device memory: its address, and a function that gives what is there."""
+    def copy(array):
+        pointer, code = acl.rt.malloc(array.nbytes, 0)
+        assert code == 0 and acl.rt.memcpy(pointer, array.nbytes, array.ctypes.data, array.nbytes, 1) == 0
+
+        def back():
+            found = np.empty_like(array)
+            assert acl.rt.memcpy(found.ctypes.data, array.nbytes, pointer, array.nbytes, 2) == 0
+            return found
+        return ctypes.c_void_p(pointer), back
+    return copy

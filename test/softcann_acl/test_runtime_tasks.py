@@ -11,35 +11,6 @@ FLOAT, FLOAT16, INT8, INT32, INT16, INT64 = 0, 1, 2, 3, 6, 9
 INVALID, HANDLE, UNSUPPORTED, MEMORY, PARAMETER = 100000, 107017, 207000, 207001, 107000
 
 
-@pytest.fixture
-def rt(acl):
-    assert acl.rt.set_device(0) == 0
-    return ctypes.CDLL(str(LIBRARIES / "libacl_rt.so"))   # CANN's newer name for it; it leads on to libascendcl
-
-
-@pytest.fixture
-def stream(acl, rt):
-    made, code = acl.rt.create_stream()
-    assert code == 0
-    yield ctypes.c_void_p(made)
-    assert acl.rt.destroy_stream(made) == 0
-
-
-@pytest.fixture
-def copied(acl):
-    """The array in device memory: its address, and a function that gives what is there."""
-    def copy(array):
-        pointer, code = acl.rt.malloc(array.nbytes, 0)
-        assert code == 0 and acl.rt.memcpy(pointer, array.nbytes, array.ctypes.data, array.nbytes, 1) == 0
-
-        def back():
-            found = np.empty_like(array)
-            assert acl.rt.memcpy(found.ctypes.data, array.nbytes, pointer, array.nbytes, 2) == 0
-            return found
-        return ctypes.c_void_p(pointer), back
-    return copy
-
-
 def synchronized(acl, stream):
     return acl.rt.synchronize_stream(stream.value)
 

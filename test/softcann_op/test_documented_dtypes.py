@@ -116,6 +116,13 @@ def test_functions_of_whole_numbers(call, dtype):
     same(changed, torch.zeros_like(x))
 
 
+def test_selu_of_int8_runs_over(call):
+    x = torch.tensor([-128, -1, 59, 98, 120, 122, 127], dtype=torch.int8)
+    out = torch.empty_like(x)
+    call("aclnnSelu", x, out)
+    same(out, torch.tensor([-1, -1, 61, 102, 126, -128, -123], dtype=torch.int8))
+
+
 def test_hardsigmoid_of_int32_is_cut(call):
     x = torch.tensor([-5, -3, 0, 2, 3, 9], dtype=torch.int32)
     out = torch.full_like(x, 7)

@@ -4,3 +4,4 @@
 #include "acl_mdl.h"
 #include "acl_op.h"
 #include "acl_rt.h"
+#include "acl_rt_allocator.h"

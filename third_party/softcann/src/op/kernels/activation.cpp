@@ -89,7 +89,8 @@ OP(aclnnInplaceElu) { at::cpu::elu_(selfRef, alpha, scale, inputScale); }
 OP(aclnnEluBackward) { at::cpu::elu_backward_outf(gradOutput, alpha, scale, inputScale, isResult, selfOrResult, gradInput); }
 OP(aclnnCelu) { put(out, at::celu(self, alpha)); }
 OP(aclnnInplaceCelu) { at::celu_(selfRef, alpha); }
-// Of whole numbers the results are cut to whole ones.
+// Of whole numbers the results are cut to whole ones, and those beyond int8 run over: CANN's kernel makes them do so, where the
+// conversions of others (ForeachExp) end at the type's limits.
 OP(aclnnSelu) { put(out, at::selu(c10::isIntegralType(self.scalar_type(), false) ? self.to(at::kFloat) : self)); }
 OP(aclnnInplaceSelu) {
   if (c10::isIntegralType(selfRef.scalar_type(), false)) {

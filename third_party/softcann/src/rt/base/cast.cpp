@@ -2,22 +2,10 @@
 
 #include <type_traits>
 
-#include "rt/base/half.h"
+#include "rt/base/small_floats.h"
 
 namespace softcann {
 namespace {
-
-struct Half {
-  uint16_t bits;
-  explicit operator float() const { return half_to_float(bits); }
-  static Half from(float value) { return Half{float_to_half(value)}; }
-};
-
-struct BFloat {
-  uint16_t bits;
-  explicit operator float() const { return bfloat_to_float(bits); }
-  static BFloat from(float value) { return BFloat{float_to_bfloat(value)}; }
-};
 
 template <class T>
 constexpr bool is_small_float = std::is_same_v<T, Half> || std::is_same_v<T, BFloat>;
@@ -27,7 +15,7 @@ To convert_one(From value) {
   if constexpr (is_small_float<From>) {
     return convert_one<To>(static_cast<float>(value));
   } else if constexpr (is_small_float<To>) {
-    return To::from(static_cast<float>(value));
+    return To::of(static_cast<float>(value));
   } else if constexpr (std::is_same_v<To, bool>) {
     return value != From{0};
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {

@@ -185,7 +185,7 @@ std::string json_text(std::string_view text) {
   return made + '"';
 }
 
-int read_json_file(const char* entry, const char* path, Json* content) {
+int read_json_file(const char* entry, const char* path, Json* content, std::string* raw) {
   const auto text = read_text_file(path, kLargestFile);
   if (!text) return fail(ACL_ERROR_INVALID_FILE, "%s: cannot read %s", entry, path);
   if (text->size() > kLargestFile) return fail(ACL_ERROR_INVALID_FILE, "%s: %s is larger than 10 MiB", entry, path);
@@ -195,6 +195,7 @@ int read_json_file(const char* entry, const char* path, Json* content) {
     return fail(ACL_ERROR_PARSE_FILE, "%s: %s is no JSON: %s", entry, path, error.what());
   }
   if (!content->is(Json::Kind::object)) return fail(ACL_ERROR_PARSE_FILE, "%s: %s holds no JSON object", entry, path);
+  if (raw != nullptr) *raw = *text;
   return ACL_SUCCESS;
 }
 

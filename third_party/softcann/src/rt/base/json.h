@@ -38,6 +38,6 @@ SOFTCANN_API std::string json_text(std::string_view text);
 
 // What a client's configuration file holds, which is an object. ACL_ERROR_INVALID_FILE where it cannot be read, or is larger than
 // 10 MiB, ACL_ERROR_PARSE_FILE where it is no JSON, each with a text that names `entry`.
-int read_json_file(const char* entry, const char* path, Json* content);
+int read_json_file(const char* entry, const char* path, Json* content, std::string* raw = nullptr);
 
 }  // namespace softcann

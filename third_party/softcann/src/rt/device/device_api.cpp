@@ -9,6 +9,7 @@
 #include "rt/process/exit.h"
 #include "rt/base/handles.h"
 #include "rt/profile/collector.h"
+#include "rt/stream/state_callbacks.h"
 #include "rt/stream/stream.h"
 #include "rt/base/sync.h"
 
@@ -61,10 +62,18 @@ Context* context_from_handle(aclrtContext handle, const char* entry, aclError* e
   return context;
 }
 
+// However the abort of a device's tasks ended.
+struct AbortEnds {
+  int device;
+  uint32_t timeout;
+  ~AbortEnds() { tell_abort(device, ACL_RT_DEVICE_TASK_ABORT_POST, timeout); }
+};
+
 aclError reset(int id, bool force, const char* entry) {
   Device* device = find_device(id);
   if (const aclError code = check_device(entry, id)) return code;
   if (device == nullptr) return ACL_SUCCESS;
+  tell_device_state(id, ACL_RT_DEVICE_STATE_RESET_PRE);
   synchronize_device(entry, device, -1);
   {
     std::lock_guard<std::mutex> lock(device->mutex);
@@ -72,6 +81,7 @@ aclError reset(int id, bool force, const char* entry) {
   }
   // Memory and streams stay until the process ends, as other threads and static destructors may still hold them.
   if (current_context() == &device->primary) set_current_context(nullptr);
+  tell_device_state(id, ACL_RT_DEVICE_STATE_RESET_POST);
   return ACL_SUCCESS;
 }
 
@@ -94,16 +104,19 @@ aclError aclrtGetDeviceCount(uint32_t* count) {
 aclError aclrtSetDevice(int32_t deviceId) {
   SOFTCANN_ENTRY(aclrtSetDevice);
   const recorder::Call call;
+  const Device* known = find_device(deviceId);
+  if (known != nullptr && current_context() == &known->primary) return ACL_SUCCESS;
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
   if (device == nullptr) return error;
-  if (current_context() == &device->primary) return ACL_SUCCESS;
   watch_exit();
   {
     std::lock_guard<std::mutex> lock(device->mutex);
     ++device->users;
   }
   set_current_context(&device->primary);
+  tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_POST);
   return ACL_SUCCESS;
 }
 
@@ -150,6 +163,8 @@ aclError aclrtDeviceTaskAbort(int32_t deviceId, uint32_t timeout) {
   if (const aclError code = check_device("aclrtDeviceTaskAbort", deviceId)) return code;
   Device* device = find_device(deviceId);
   if (device == nullptr) return ACL_SUCCESS;
+  tell_abort(deviceId, ACL_RT_DEVICE_TASK_ABORT_PRE, timeout);
+  const AbortEnds ends{deviceId, timeout};
   std::vector<Stream*> busy;
   for (Stream* stream : streams_of(device)) {
     if (stream->idle()) continue;

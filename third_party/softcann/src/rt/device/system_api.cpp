@@ -7,6 +7,7 @@
 #include "rt/device/consistency.h"
 #include "rt/device/device.h"
 #include "rt/dump/dump.h"
+#include "rt/process/init_callbacks.h"
 #include "rt/process/init_config.h"
 #include "rt/base/json.h"
 #include "rt/base/soc_spec.h"
@@ -64,9 +65,9 @@ void follow_consistency() {
 }
 
 // What the file that a client gives to aclInit asks for.
-aclError follow_config(const char* path) {
+aclError follow_config(const char* path, std::string* raw) {
   Json content;
-  if (const aclError code = read_json_file("aclInit", path, &content)) return code;
+  if (const aclError code = read_json_file("aclInit", path, &content, raw)) return code;
   if (const aclError code = follow_init_config(content)) return code;
   const Json* dumped = content.find("dump");
   const aclError code = dumped != nullptr ? dump::start("aclInit", *dumped, /*lasts=*/true) : ACL_SUCCESS;
@@ -102,7 +103,13 @@ aclError aclInit(const char* configPath) {
   if (const std::string& wrong = configuration_error(); !wrong.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
   ++settings().references;  // as in CANN, of a call that came too late as well
   if (settings().initialized.exchange(true)) return fail(ACL_ERROR_REPEAT_INITIALIZE, "aclInit: called before");
-  const aclError code = configPath != nullptr && *configPath != 0 ? follow_config(configPath) : ACL_SUCCESS;
+  std::string config;
+  aclError code = configPath != nullptr && *configPath != 0 ? follow_config(configPath, &config) : ACL_SUCCESS;
+  if (code == ACL_SUCCESS && (code = tell_init(config)) != ACL_SUCCESS) {
+    forget_init();
+    (void)end_init_config();
+    (void)dump::stop_all();
+  }
   if (code != ACL_SUCCESS) {
     settings().initialized.store(false);
     settings().references.store(0);
@@ -121,8 +128,11 @@ aclError aclFinalize() {
     if (device == nullptr) continue;
     for (Stream* stream : streams_of(device)) stream->synchronize(-1);
   }
+  forget_init();
+  const aclError told = tell_finalize();
   const aclError recorded = end_init_config();
   const aclError dumped = dump::stop_all();
+  if (told != ACL_SUCCESS) return told;
   return recorded != ACL_SUCCESS ? recorded : dumped;
 }
 
@@ -361,6 +371,12 @@ aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode* mode) {
 aclError aclrtSetOpExecuteTimeOut(uint32_t timeout) {
   SOFTCANN_ENTRY(aclrtSetOpExecuteTimeOut);
   settings().op_timeout_us.store(uint64_t{timeout} * 1000000, std::memory_order_relaxed);
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout) {
+  SOFTCANN_ENTRY(aclrtSetOpExecuteTimeOutWithMs);
+  settings().op_timeout_us.store(uint64_t{timeout} * 1000, std::memory_order_relaxed);
   return ACL_SUCCESS;
 }
 

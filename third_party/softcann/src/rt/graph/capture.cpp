@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rt/graph/condition.h"
+#include "rt/graph/flow.h"
 #include "rt/graph/graph_execution.h"
 
 namespace softcann {
@@ -71,7 +72,9 @@ std::shared_ptr<Capture> Capture::make(Stream* stream, aclmdlRICaptureMode mode,
 
 void Capture::finish() {
   auto& all = captures();
-  for (const auto& [stream, clock] : streams_) stream->set_capture(nullptr);
+  for (const auto& [stream, clock] : streams_) {
+    if (stream->capture() == this) stream->set_capture(nullptr);  // else it was destroyed with its context
+  }
   all.active.erase(std::find_if(all.active.begin(), all.active.end(), [&](const auto& one) { return one.get() == this; }));
   all.count.store(all.active.size());
 }
@@ -79,7 +82,7 @@ void Capture::finish() {
 aclError Capture::end(Stream* stream, std::shared_ptr<Graph>* graph) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   Capture* capture = stream->capture();
-  if (capture == nullptr || capture->updated_ != nullptr) {
+  if (capture == nullptr || !capture->is_capture()) {
     return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "aclmdlRICaptureEnd: stream %d is not being captured", stream->id);
   }
   if (capture->origin_ != stream) {
@@ -126,7 +129,7 @@ aclError Capture::check_end(Stream* stream) const {
 aclError Capture::begin_group(Stream* stream) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   Capture* capture = stream->capture();
-  if (capture == nullptr || capture->updated_ != nullptr) {
+  if (capture == nullptr || !capture->is_capture()) {
     return fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED, "aclmdlRICaptureTaskGrpBegin: stream %d is not being captured", stream->id);
   }
   if (capture->open_groups_.count(stream) != 0) {
@@ -232,11 +235,104 @@ aclError Capture::end_update(Stream* stream) {
   return ACL_SUCCESS;
 }
 
+std::shared_ptr<Graph> Capture::begin_build() {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  auto& all = captures();
+  auto made = std::make_shared<Capture>();
+  made->mode_ = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+  made->graph_ = std::make_shared<Graph>(next_graph_id());
+  made->graph_->flow = std::make_unique<Flow>();
+  all.active.push_back(made);
+  all.count.store(all.active.size());
+  return made->graph_;
+}
+
+// The caller holds the lock.
+std::shared_ptr<Capture> Capture::of_build(const std::shared_ptr<Graph>& graph) {
+  for (const auto& one : captures().active) {
+    if (one->graph_ == graph) return one;
+  }
+  return nullptr;
+}
+
+aclError Capture::bind(const std::shared_ptr<Graph>& graph, Stream* stream, bool head) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  const auto build = of_build(graph);
+  if (build == nullptr || graph->complete) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIBindStream: graph %u is complete", graph->id);
+  }
+  if (stream->capture() != nullptr) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIBindStream: stream %d is bound already, or being captured", stream->id);
+  }
+  build->streams_[stream];
+  graph->flow->streams.push_back(stream->id);
+  graph->flow->heads.push_back(head);
+  stream->set_capture(build.get());
+  return ACL_SUCCESS;
+}
+
+aclError Capture::unbind(const std::shared_ptr<Graph>& graph, Stream* stream) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  const auto build = of_build(graph);
+  if (build == nullptr || stream->capture() != build.get()) {
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "aclmdlRIUnbindStream: stream %d is not bound to graph %u", stream->id, graph->id);
+  }
+  if (!graph->complete && build->failure_.empty()) {
+    build->failure_ = "stream " + std::to_string(stream->id) + " was unbound before aclmdlRIBuildEnd";
+  }
+  stream->set_capture(nullptr);
+  build->streams_.erase(stream);
+  return ACL_SUCCESS;
+}
+
+aclError Capture::end_build(const std::shared_ptr<Graph>& graph) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  const auto build = of_build(graph);
+  if (build == nullptr || graph->complete) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIBuildEnd: graph %u is complete", graph->id);
+  }
+  if (!build->failure_.empty()) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclmdlRIBuildEnd: %s", build->failure_.c_str());
+  }
+  const auto& heads = graph->flow->heads;
+  if (std::find(heads.begin(), heads.end(), true) == heads.end()) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIBuildEnd: graph %u has no stream of ACL_MODEL_STREAM_FLAG_HEAD", graph->id);
+  }
+  lay_out(graph.get());
+  graph->complete = true;
+  return ACL_SUCCESS;
+}
+
+void Capture::forget_build(const std::shared_ptr<Graph>& graph) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  if (const auto build = of_build(graph)) build->finish();
+}
+
+std::vector<Stream*> Capture::bound(const std::shared_ptr<Graph>& graph) {
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  std::vector<Stream*> found;
+  const auto build = of_build(graph);
+  if (build == nullptr) return found;
+  for (const auto& [stream, clock] : build->streams_) {
+    if (stream->capture() == build.get()) found.push_back(stream);
+  }
+  std::sort(found.begin(), found.end(), [](const Stream* a, const Stream* b) { return a->id < b->id; });
+  return found;
+}
+
+std::shared_ptr<Graph> Capture::built_by(const Stream* stream) {
+  if (stream->capture() == nullptr) return nullptr;
+  const std::lock_guard<std::mutex> lock(captures().mutex);
+  const Capture* capture = stream->capture();
+  if (capture == nullptr || !capture->builds() || capture->graph_->complete) return nullptr;
+  return capture->graph_;
+}
+
 std::shared_ptr<Graph> Capture::graph_of(const Stream* stream, bool* valid) {
   if (stream->capture() == nullptr) return nullptr;
   const std::lock_guard<std::mutex> lock(captures().mutex);
   const Capture* capture = stream->capture();
-  if (capture == nullptr || capture->updated_ != nullptr) return nullptr;
+  if (capture == nullptr || !capture->is_capture()) return nullptr;
   *valid = capture->failure_.empty();
   return capture->graph_;
 }
@@ -249,6 +345,11 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
     lock.unlock();
     if (const RenewedTask* renewed = as_renewed(task)) task->discard(std::exchange(task, renewed->renew(*renewed)));
     return stream->submit(task, cost_ns);
+  }
+  if (capture->graph_->complete) {  // a built graph's stream that is still bound to it
+    capture->graph_->flow->broken.store(true, std::memory_order_release);
+    lock.unlock();
+    return task->discard(task);
   }
   const auto group = capture->open_groups_.find(stream);
   const bool grouped = group != capture->open_groups_.end();
@@ -266,6 +367,9 @@ void Capture::add(Stream* stream, Task* task, uint32_t cost_ns) {
   if (capture->graph_->is_branch && capture->graph_->communicates && capture->failure_.empty()) {
     capture->failure_ = std::string(task->name) + " communicates, which the branch of a conditional task cannot";
   }
+  if (capture->builds() && capture->graph_->communicates && capture->failure_.empty()) {
+    capture->failure_ = std::string(task->name) + " communicates, which a graph that is built cannot; capture it";
+  }
   ++clock[stream];
 }
 
@@ -279,6 +383,10 @@ aclError Capture::join(Stream* stream, const VectorClock& point) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   if (stream->capture() != nullptr && stream->capture() != this) {
     return fail(ACL_ERROR_STREAM_CAPTURE_CONFLICT, "stream %d is being captured into another graph", stream->id);
+  }
+  if (stream->capture() == nullptr && builds()) {
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "stream %d is not bound to graph %u, on a stream of which the event was recorded",
+                stream->id, graph_->id);
   }
   if (stream == stream->context->default_stream) {
     failure_ = failure_.empty() ? "the default stream waited for a captured event" : failure_;
@@ -297,6 +405,10 @@ void Capture::invalidate(const std::string& reason) {
 aclError refuse_in_capture(Stream* stream, const char* entry) {
   const std::lock_guard<std::mutex> lock(captures().mutex);
   Capture* capture = stream->capture();
+  if (capture != nullptr && capture->builds()) {
+    return fail(ACL_ERROR_RT_STREAM_MODEL, "%s: stream %d is bound to graph %u (aclmdlRIUnbindStream)", entry, stream->id,
+                capture->graph_->id);
+  }
   const std::string reason = std::string(entry) + " on stream " + std::to_string(stream->id) + ", which is being captured";
   if (capture != nullptr && capture->failure_.empty()) capture->failure_ = reason;
   return fail(ACL_ERROR_RT_STREAM_CAPTURED, "%s: it cannot be part of a graph", reason.c_str());

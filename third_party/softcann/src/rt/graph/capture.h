@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +31,7 @@ struct TaskGroup {
 };
 
 struct Condition;  // condition.h
+struct Flow;       // flow.h
 struct Steps;      // graph_execution.h
 
 // What aclmdlRI points to. Executions in flight keep it alive.
@@ -42,7 +44,7 @@ class Graph {
     std::vector<size_t> after;  // nodes of other streams that it comes after, as far as none of its stream before it does
   };
 
-  explicit Graph(uint32_t id) : id(id) {}
+  explicit Graph(uint32_t id);
   ~Graph();
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -57,12 +59,14 @@ class Graph {
   std::vector<std::unique_ptr<TaskGroup>> groups;
   std::vector<std::shared_ptr<Condition>> conditions;  // that were made for it
   std::vector<std::shared_ptr<Graph>> branches;        // of its conditional tasks
+  std::set<uint32_t> shown;                            // events that it records or waits for, for others to see
   bool is_branch = false;                              // runs within another one only
   uint64_t cost_ns = 0;
   int origin = -1;                     // the stream on which its capture began
   bool communicates = false;           // some of its tasks are made anew for each execution,
   std::shared_ptr<const Steps> steps;  // which runs these; once it is complete
-  std::atomic<bool> complete{false};   // its capture has ended
+  std::unique_ptr<Flow> flow;          // of one that was built, not captured
+  std::atomic<bool> complete{false};   // its capture, or building, has ended
 };
 
 // How many steps of each stream a point of the capture comes after.
@@ -79,6 +83,17 @@ class Capture : public std::enable_shared_from_this<Capture> {
   // What `stream` takes until end_update() replaces the tasks of the group, in the order of the stream.
   static aclError begin_update(Stream* stream, const std::shared_ptr<Graph>& graph, TaskGroup* group);
   static aclError end_update(Stream* stream);
+  // What the streams that are bound to it take becomes a graph; see Note [Built graphs]. They stay with it until they are
+  // unbound.
+  static std::shared_ptr<Graph> begin_build();
+  static aclError bind(const std::shared_ptr<Graph>& graph, Stream* stream, bool head);
+  static aclError unbind(const std::shared_ptr<Graph>& graph, Stream* stream);
+  static aclError end_build(const std::shared_ptr<Graph>& graph);
+  // Unbinds all of them.
+  static void forget_build(const std::shared_ptr<Graph>& graph);
+  static std::vector<Stream*> bound(const std::shared_ptr<Graph>& graph);
+  // The graph that is being built of `stream`; empty where it is bound to none, or the building has ended.
+  static std::shared_ptr<Graph> built_by(const Stream* stream);
   // The graph that `stream` is being captured into; empty if it is not, *valid whether nothing has gone wrong yet.
   static std::shared_ptr<Graph> graph_of(const Stream* stream, bool* valid);
 
@@ -107,6 +122,10 @@ class Capture : public std::enable_shared_from_this<Capture> {
   TaskGroup* updated_group_ = nullptr;
   std::string failure_;
 
+  bool builds() const { return graph_->flow != nullptr; }
+  // Whether aclmdlRICapture... began it.
+  bool is_capture() const { return updated_ == nullptr && !builds(); }
+  static std::shared_ptr<Capture> of_build(const std::shared_ptr<Graph>& graph);
   static std::shared_ptr<Capture> make(Stream* stream, aclmdlRICaptureMode mode, std::shared_ptr<Graph> graph);
   aclError check_end(Stream* stream) const;
   // Lets all streams go; the caller holds the lock of all captures.

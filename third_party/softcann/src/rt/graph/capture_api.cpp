@@ -1,8 +1,10 @@
 // Graphs, as clients call them.
 #include <algorithm>
 #include <cstdio>
+#include <optional>
 
 #include "rt/graph/capture.h"
+#include "rt/graph/flow.h"
 #include "rt/graph/graph_execution.h"
 
 using namespace softcann;
@@ -47,6 +49,9 @@ void forget(const Graph& graph) {
 
 struct GraphTask : Task {
   std::shared_ptr<Graph> graph;
+  std::optional<uint32_t> began;  // of a built graph that is executed for itself: see run_flow()
+
+  aclError execute(bool skip) const { return began.has_value() ? run_flow(*graph, skip, *began) : graph->run(skip); }
 };
 
 // Operators that take longer than this may use threads of their own, which are set for a stream's worker.
@@ -58,14 +63,17 @@ aclError execute(const char* entry, aclmdlRI handle, Stream* stream) {
   if (graph == nullptr) return error;
   if (graph->is_branch)
     return fail(ACL_ERROR_INVALID_PARAM, "%s: graph %u is the branch of a conditional task", entry, graph->id);
-  if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u is still being captured", entry, graph->id);
+  if (!graph->complete)
+    return fail(ACL_ERROR_RT_MODEL_CAPTURED, "%s: graph %u is still being captured, or built", entry, graph->id);
   if (graph->communicates) return execute_with_peers(entry, graph, stream);
   auto* task = new GraphTask;
   task->name = entry;
-  task->repeat = [](Task* self, bool skip) { return static_cast<GraphTask*>(self)->graph->run(skip); };
+  task->repeat = [](Task* self, bool skip) { return static_cast<GraphTask*>(self)->execute(skip); };
   task->discard = [](Task* self) { delete static_cast<GraphTask*>(self); };
   task->run = &run_once;
-  const uint64_t cost = graph->cost_ns;
+  if (graph->flow != nullptr && stream->capture() == nullptr) task->began = graph->flow->aborts.load(std::memory_order_acquire);
+  // A built graph may go round in circles.
+  const uint64_t cost = graph->flow != nullptr ? kNeverInline : graph->cost_ns;
   task->graph = std::move(graph);
   stream->submit(task, cost <= kInlineLimit ? static_cast<uint32_t>(cost) : kNeverInline);
   return ACL_SUCCESS;
@@ -221,7 +229,11 @@ aclError aclmdlRIDestroy(aclmdlRI modelRI) {
   if (graph->is_branch) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclmdlRIDestroy: graph %u is a branch and ends with the graph it is of", graph->id);
   }
-  if (!graph->complete) return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
+  if (graph->flow != nullptr) {
+    Capture::forget_build(graph);
+  } else if (!graph->complete) {
+    return fail(ACL_ERROR_RT_MODEL_CAPTURED, "aclmdlRIDestroy: graph %u is still being captured", graph->id);
+  }
   std::vector<DestroyCallback> callbacks;
   {
     const std::lock_guard<std::mutex> lock(handles().mutex);

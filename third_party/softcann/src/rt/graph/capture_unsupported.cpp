@@ -15,13 +15,6 @@ aclError aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams* params);
 
 namespace {
 
-aclError not_built(const char* entry) {
-  return fail(
-      ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-      "%s: softcann makes graphs by capture only: aclmdlRICaptureBegin and aclmdlRICaptureEnd; other streams join by events",
-      entry);
-}
-
 aclError no_tasks(const char* entry) {
   return fail(
       ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -34,20 +27,6 @@ aclError no_tasks(const char* entry) {
 
 extern "C" {
 
-aclError aclmdlRIAbort(aclmdlRI) {
-  SOFTCANN_ENTRY(aclmdlRIAbort);
-  return fail(
-      ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-      "aclmdlRIAbort: a graph that runs is not stopped alone: aclrtStreamAbort stops its stream, aclrtDeviceTaskAbort the "
-      "device");
-}
-
-SOFTCANN_REFUSED(aclmdlRIBuildBegin, not_built, aclmdlRI*, uint32_t)
-SOFTCANN_REFUSED(aclmdlRIBindStream, not_built, aclmdlRI, aclrtStream, uint32_t)
-SOFTCANN_REFUSED(aclmdlRIUnbindStream, not_built, aclmdlRI, aclrtStream)
-SOFTCANN_REFUSED(aclmdlRIEndTask, not_built, aclmdlRI, aclrtStream)
-SOFTCANN_REFUSED(aclmdlRIBuildEnd, not_built, aclmdlRI, void*)
-SOFTCANN_REFUSED(aclmdlRIGetStreams, no_tasks, aclmdlRI, aclrtStream*, uint32_t*)
 SOFTCANN_REFUSED(aclmdlRIGetTasksByStream, no_tasks, aclrtStream, aclmdlRITask*, uint32_t*)
 SOFTCANN_REFUSED(aclmdlRITaskGetType, no_tasks, aclmdlRITask, aclmdlRITaskType*)
 SOFTCANN_REFUSED(aclmdlRITaskGetSeqId, no_tasks, aclmdlRITask, uint32_t*)

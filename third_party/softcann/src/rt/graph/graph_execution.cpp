@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "rt/graph/condition.h"
+#include "rt/graph/flow.h"
 #include "rt/stream/event.h"
 
 namespace softcann {
@@ -15,11 +16,14 @@ uint32_t next_graph_id() {
   return next.fetch_add(1, std::memory_order_relaxed);
 }
 
+Graph::Graph(uint32_t id) : id(id) {}
+
 Graph::~Graph() {
   for (const Node& node : nodes) node.task->discard(node.task);
 }
 
 aclError Graph::run(bool skip) const {
+  if (flow != nullptr) return run_flow(*this, skip, flow->aborts.load(std::memory_order_acquire));
   for (const auto& condition : conditions) condition->assign_default();
   for (const Node& node : nodes) {
     std::unique_lock<std::mutex> lock;

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -13,6 +14,7 @@
 #include <mutex>
 #include <random>
 
+#include "rt/base/error.h"
 #include "rt/base/sync.h"
 
 namespace softcann {
@@ -154,22 +156,71 @@ bool IpcEvent::wait(uint64_t version, int64_t timeout_ns) {
   }
 }
 
-IpcEvent* new_ipc_event() {
-  ShareTable* table = own_table();
-  if (table == nullptr) return nullptr;
-  for (uint32_t slot = 0; slot < ShareTable::kEvents; ++slot) {
-    IpcEvent& event = table->events[slot];
+namespace {
+
+// Claims a free one, to be made ready before it is given to its user.
+template <class Entry, size_t count>
+Entry* claim(Entry (&entries)[count]) {
+  for (Entry& entry : entries) {
     uint32_t free = 0;
-    if (!event.users.compare_exchange_strong(free, IpcEvent::kClaimed, std::memory_order_acq_rel)) continue;
-    event.recorded.store(0, std::memory_order_relaxed);
-    event.completed.store(0, std::memory_order_relaxed);
-    event.serial.fetch_add(1, std::memory_order_release);
-    event.users.store(1, std::memory_order_release);
-    return &event;
+    if (entry.users.compare_exchange_strong(free, IpcEvent::kClaimed, std::memory_order_acq_rel)) return &entry;
   }
   return nullptr;
 }
 
+template <class Entry>
+Entry* claimed(Entry* entry) {
+  entry->serial.fetch_add(1, std::memory_order_release);
+  entry->users.store(1, std::memory_order_release);
+  return entry;
+}
+
+}  // namespace
+
+IpcEvent* new_ipc_event() {
+  ShareTable* table = own_table();
+  IpcEvent* event = table != nullptr ? claim(table->events) : nullptr;
+  if (event == nullptr) return nullptr;
+  event->recorded.store(0, std::memory_order_relaxed);
+  event->completed.store(0, std::memory_order_relaxed);
+  return claimed(event);
+}
+
 void release_ipc_event(IpcEvent* event) { event->users.fetch_sub(1, std::memory_order_acq_rel); }
+
+IpcNotify* new_ipc_notify() {
+  ShareTable* table = own_table();
+  IpcNotify* notify = table != nullptr ? claim(table->notifies) : nullptr;
+  if (notify == nullptr) return nullptr;
+  notify->raised.store(0, std::memory_order_relaxed);
+  notify->importers.reset(false);
+  return claimed(notify);
+}
+
+void release_ipc_notify(IpcNotify* notify) { notify->users.fetch_sub(1, std::memory_order_acq_rel); }
+
+void Importers::reset(bool any) {
+  any_process.store(any ? 1 : 0, std::memory_order_relaxed);
+  num_pids.store(0, std::memory_order_relaxed);
+}
+
+aclError Importers::set(const char* entry, const int32_t* allowed, size_t count) {
+  SOFTCANN_REQUIRE(allowed, "pid");
+  if (count == 0 || count > kMaxPids) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count, kMaxPids);
+  }
+  for (size_t i = 0; i < count; ++i) pids[i].store(allowed[i], std::memory_order_relaxed);
+  num_pids.store(static_cast<uint32_t>(count), std::memory_order_release);
+  return ACL_SUCCESS;
+}
+
+bool Importers::allow(int owner) const {
+  if (owner == getpid() || any_process.load(std::memory_order_acquire) != 0) return true;
+  const uint32_t count = std::min<uint32_t>(num_pids.load(std::memory_order_acquire), kMaxPids);
+  for (uint32_t i = 0; i < count; ++i) {
+    if (pids[i].load(std::memory_order_relaxed) == getpid()) return true;
+  }
+  return false;
+}
 
 }  // namespace softcann

@@ -54,8 +54,7 @@ aclError share(const char* entry, const Device* device, uint64_t offset, uint64_
   memory.fd = device->memory_fd;
   memory.offset = offset;
   memory.size = size;
-  memory.any_process.store(any_process ? 1 : 0, std::memory_order_relaxed);
-  memory.num_pids.store(0, std::memory_order_relaxed);
+  memory.importers.reset(any_process);
   const uint32_t serial = memory.serial.fetch_add(1, std::memory_order_release) + 1;
   if (slot == used) table->memories_used.store(used + 1, std::memory_order_release);
   state().exports.fetch_add(1, std::memory_order_relaxed);
@@ -77,32 +76,13 @@ SharedMemory* find_shared(const ShareKey& key, const char* entry, aclError* erro
   return memory;
 }
 
-bool may_import(const SharedMemory& memory, int owner) {
-  if (owner == getpid() || memory.any_process.load(std::memory_order_acquire) != 0) return true;
-  const uint32_t count = std::min<uint32_t>(memory.num_pids.load(std::memory_order_acquire), SharedMemory::kMaxPids);
-  for (uint32_t i = 0; i < count; ++i) {
-    if (memory.pids[i].load(std::memory_order_relaxed) == getpid()) return true;
-  }
-  return false;
-}
-
-aclError set_pids(const char* entry, SharedMemory* memory, const int32_t* pids, size_t count) {
-  SOFTCANN_REQUIRE(pids, "pid");
-  if (count == 0 || count > SharedMemory::kMaxPids) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu process ids; 1 to %d are possible", entry, count, SharedMemory::kMaxPids);
-  }
-  for (size_t i = 0; i < count; ++i) memory->pids[i].store(pids[i], std::memory_order_relaxed);
-  memory->num_pids.store(static_cast<uint32_t>(count), std::memory_order_release);
-  return ACL_SUCCESS;
-}
-
 void retire(SharedMemory* memory) {
   memory->serial.fetch_add(1, std::memory_order_acq_rel);
   state().exports.fetch_sub(1, std::memory_order_relaxed);
 }
 
 aclError check_import(const char* entry, const SharedMemory& memory, int owner) {
-  if (may_import(memory, owner)) return ACL_SUCCESS;
+  if (memory.importers.allow(owner)) return ACL_SUCCESS;
   return fail(ACL_ERROR_RT_NO_PERMISSION, "%s: process %d does not allow process %d to import this memory", entry, owner,
               getpid());
 }
@@ -230,7 +210,7 @@ aclError aclrtIpcMemSetImportPid(const char* key, int32_t* pid, size_t num) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtIpcMemSetImportPid: %s is no key of this process", key);
   }
   SharedMemory* memory = find_shared(shared, "aclrtIpcMemSetImportPid", &error);
-  return memory == nullptr ? error : set_pids("aclrtIpcMemSetImportPid", memory, pid, num);
+  return memory == nullptr ? error : memory->importers.set("aclrtIpcMemSetImportPid", pid, num);
 }
 
 aclError aclrtIpcMemImportByKey(void** devPtr, const char* key, uint64_t flags) {
@@ -313,7 +293,7 @@ aclError aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t* pid,
   if (key.pid != getpid()) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemSetPidToShareableHandle: the handle belongs to process %d", key.pid);
   }
-  return set_pids("aclrtMemSetPidToShareableHandle", memory, pid, pidNum);
+  return memory->importers.set("aclrtMemSetPidToShareableHandle", pid, pidNum);
 }
 
 aclError aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId, aclrtDrvMemHandle* handle) {
@@ -405,13 +385,7 @@ aclError aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent* event) 
   ShareTable* table = open_table(key, "aclrtIpcOpenEventHandle", &error);
   if (table == nullptr) return error;
   IpcEvent* shared = key.slot < ShareTable::kEvents ? &table->events[key.slot] : nullptr;
-  uint32_t users = shared == nullptr ? 0 : shared->users.load(std::memory_order_acquire);
-  // The entry must not come back from 0: then it may be another event's already.
-  const auto gone = [&] { return users == 0 || users == IpcEvent::kClaimed; };
-  while (!gone() && !shared->users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
-  }
-  if (gone() || shared->serial.load(std::memory_order_acquire) != key.serial) {
-    if (!gone()) release_ipc_event(shared);
+  if (shared == nullptr || !join_ipc(shared, key.serial)) {
     return fail(ACL_ERROR_RT_IPC_ERROR, "aclrtIpcOpenEventHandle: process %d has destroyed the event", key.pid);
   }
   Event* made = Event::create(ACL_EVENT_IPC);

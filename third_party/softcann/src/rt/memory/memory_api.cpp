@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "rt/memory/check.h"
+#include "rt/memory/managed.h"
 #include "rt/memory/memory.h"
 #include "rt/memory/physical.h"
 #include "rt/memory/quarantine.h"
@@ -30,6 +31,21 @@ aclError malloc_on_current(const char* entry, void** out, size_t size, size_t al
   if (check::on(check::kInit)) check::mark_unwritten(*out, size);
   if (check::on(check::kLeak)) check::note_made("device memory", *out, size);
   return ACL_SUCCESS;
+}
+
+// Attributes say who asks, for CANN's statistics, or name another device.
+aclError malloc_with_config(const char* entry, void** devPtr, size_t size, const aclrtMallocConfig* cfg) {
+  SOFTCANN_CONTEXT(context, entry);
+  if (cfg != nullptr && cfg->numAttrs != 0) SOFTCANN_REQUIRE(cfg->attrs, "cfg->attrs");
+  for (size_t i = 0; cfg != nullptr && i < cfg->numAttrs; ++i) {
+    const aclrtMallocAttribute& attribute = cfg->attrs[i];
+    const bool here =
+        attribute.attr == ACL_RT_MEM_ATTR_DEVICE_ID && attribute.value.deviceId == static_cast<uint32_t>(context->device->id);
+    if (attribute.attr == ACL_RT_MEM_ATTR_MODULE_ID || here) continue;
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: attribute %d, or memory of another device", entry,
+                static_cast<int>(attribute.attr));
+  }
+  return malloc_on_current(entry, devPtr, size, Arena::kGranule);
 }
 
 // SOFTCANN_CHECK=memory: work that is still to touch the memory would find it gone, or somebody else's.
@@ -69,20 +85,15 @@ aclError aclrtMallocCached(void** devPtr, size_t size, aclrtMemMallocPolicy) {
   return malloc_on_current("aclrtMallocCached", devPtr, size, Arena::kGranule);
 }
 
-// Attributes say who asks, for CANN's statistics, or name another device.
 aclError aclrtMallocWithCfg(void** devPtr, size_t size, aclrtMemMallocPolicy, aclrtMallocConfig* cfg) {
   SOFTCANN_ENTRY(aclrtMallocWithCfg);
-  SOFTCANN_CONTEXT(context, "aclrtMallocWithCfg");
-  if (cfg != nullptr && cfg->numAttrs != 0) SOFTCANN_REQUIRE(cfg->attrs, "cfg->attrs");
-  for (size_t i = 0; cfg != nullptr && i < cfg->numAttrs; ++i) {
-    const aclrtMallocAttribute& attribute = cfg->attrs[i];
-    const bool here =
-        attribute.attr == ACL_RT_MEM_ATTR_DEVICE_ID && attribute.value.deviceId == static_cast<uint32_t>(context->device->id);
-    if (attribute.attr == ACL_RT_MEM_ATTR_MODULE_ID || here) continue;
-    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtMallocWithCfg: attribute %d, or memory of another device",
-                static_cast<int>(attribute.attr));
-  }
-  return malloc_on_current("aclrtMallocWithCfg", devPtr, size, Arena::kGranule);
+  return malloc_with_config("aclrtMallocWithCfg", devPtr, size, cfg);
+}
+
+// Whoever runs tasks here uses the memory that kernels use.
+aclError aclrtMallocForTaskScheduler(void** devPtr, size_t size, aclrtMemMallocPolicy, aclrtMallocConfig* cfg) {
+  SOFTCANN_ENTRY(aclrtMallocForTaskScheduler);
+  return malloc_with_config("aclrtMallocForTaskScheduler", devPtr, size, cfg);
 }
 
 aclError aclrtFree(void* devPtr) {
@@ -92,6 +103,11 @@ aclError aclrtFree(void* devPtr) {
   Region* region = find_region(devPtr);
   if (check::on(check::kMemory)) {
     if (const aclError code = refuse_used(devPtr)) return code;
+  }
+  if (region == nullptr && free_managed(devPtr)) {
+    memory_epoch.fetch_add(1, std::memory_order_acq_rel);
+    if (check::on(check::kLeak)) check::note_gone(devPtr);
+    return ACL_SUCCESS;
   }
   forget_pooled(devPtr);
   if (region != nullptr && region->kind == Region::Kind::kArena) {
@@ -183,6 +199,26 @@ aclError aclrtPointerGetAttributes(const void* ptr, aclrtPtrAttributes* attribut
     attributes->location = aclrtMemLocation{0, ACL_MEM_LOCATION_TYPE_HOST};
   } else {
     attributes->location = aclrtMemLocation{0, ACL_MEM_LOCATION_TYPE_UNREGISTERED};
+  }
+  return ACL_SUCCESS;
+}
+
+// Media units use ordinary device memory.
+aclError aclrtCheckMemType(void** addrList, uint32_t size, uint32_t memType, uint32_t* checkResult, uint32_t reserve) {
+  SOFTCANN_ENTRY(aclrtCheckMemType);
+  SOFTCANN_REQUIRE(addrList, "addrList");
+  SOFTCANN_REQUIRE(checkResult, "checkResult");
+  constexpr uint32_t kAllocated = ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP, kKnown = kAllocated | ACL_RT_MEM_TYPE_RSVD;
+  if (size == 0 || reserve != 0 || memType == 0 || (memType & ~kKnown) != 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtCheckMemType: %u addresses, types %#x, reserve %u", size, memType, reserve);
+  }
+  *checkResult = 1;
+  for (uint32_t i = 0; i < size; ++i) {
+    const Region* region = find_region(addrList[i]);
+    const bool reserved = region != nullptr && region->kind == Region::Kind::kReserved;
+    const bool allocated = region != nullptr && region->kind == Region::Kind::kArena && device_of(addrList[i]) >= 0;
+    const bool fits = (reserved && (memType & ACL_RT_MEM_TYPE_RSVD) != 0) || (allocated && (memType & kAllocated) != 0);
+    if (!fits) *checkResult = 0;
   }
   return ACL_SUCCESS;
 }

@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
-#include "rt/graph/capture.h"
+#include "rt/base/error.h"
 #include "rt/memory/check.h"
 #include "rt/memory/memory.h"
 #include "rt/stream/stream.h"
@@ -35,22 +37,49 @@ Pools& pools() {
   return *instance;
 }
 
-// Takes the piece out of the books; its size, or 0 where there is none.
-size_t forget(void* piece) {
+using Piece = std::pair<Pool*, size_t>;
+
+// Takes the piece out of the books; no pool and 0 where there is none.
+Piece forget(void* address) {
   Pools& all = pools();
   const std::lock_guard<std::mutex> lock(all.mutex);
-  const auto found = all.pieces.find(piece);
-  if (found == all.pieces.end()) return 0;
-  const auto [pool, size] = found->second;
+  const auto found = all.pieces.find(address);
+  if (found == all.pieces.end()) return {nullptr, 0};
+  const Piece piece = found->second;
   all.pieces.erase(found);
   all.piece_count.store(all.pieces.size(), std::memory_order_release);
-  const std::lock_guard<std::mutex> books(pool->mutex);
-  pool->used -= size;
-  return size;
+  const std::lock_guard<std::mutex> books(piece.first->mutex);
+  piece.first->used -= piece.second;
+  return piece;
 }
 
+// Puts it into the books; the caller holds the locks of all pools and of this one.
+void note(void* address, const Piece& piece) {
+  const auto& [pool, size] = piece;
+  pools().pieces[address] = piece;
+  pools().piece_count.store(pools().pieces.size(), std::memory_order_release);
+  pool->used += size;
+  pool->used_high = std::max(pool->used_high, pool->used);
+  pool->reserved_high = std::max(pool->reserved_high, pool->used);
+}
+
+// Note [Pools and graphs]
+// In a graph the memory that is given back belongs to the graph: it has left the pool, each execution may use it as it lies, and
+// it is the device's own again when the graph is destroyed, or its capture comes to nothing.
 struct FreeTask : Task {
-  void* piece;
+  void* address;
+  Piece piece;
+
+  // What SOFTCANN_CHECK=memory refuses stays the client's, who may give it back again.
+  aclError give_back() const {
+    const aclError code = aclrtFree(address);
+    if (code == ACL_SUCCESS) return code;
+    task_error("%s: %s", name, take_recent_error().c_str());
+    const std::lock_guard<std::mutex> lock(pools().mutex);
+    const std::lock_guard<std::mutex> books(piece.first->mutex);
+    note(address, piece);
+    return kRefused;
+  }
 };
 
 aclError read_attribute(const Pool& pool, aclrtMemPoolAttr attr, void* value) {
@@ -171,11 +200,7 @@ aclError aclrtMemPoolMallocAsync(void** ptr, size_t size, aclrtMemPool memPool, 
                 size, pool->used, pool->most);
   }
   if (const aclError code = aclrtMalloc(ptr, size, ACL_MEM_MALLOC_HUGE_FIRST)) return code;
-  pools().pieces[*ptr] = {pool, size};
-  pools().piece_count.store(pools().pieces.size(), std::memory_order_release);
-  pool->used += size;
-  pool->used_high = std::max(pool->used_high, pool->used);
-  pool->reserved_high = std::max(pool->reserved_high, pool->used);
+  note(*ptr, {pool, size});
   return ACL_SUCCESS;
 }
 
@@ -183,19 +208,25 @@ aclError aclrtMemPoolFreeAsync(void* ptr, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtMemPoolFreeAsync);
   SOFTCANN_REQUIRE(ptr, "ptr");
   STREAM_OR_RETURN(s, stream);
-  SOFTCANN_NOT_CAPTURED(s, "aclrtMemPoolFreeAsync");
-  if (forget(ptr) == 0) {
+  const Piece piece = forget(ptr);
+  if (piece.first == nullptr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMemPoolFreeAsync: %p is not of aclrtMemPoolMallocAsync, or was given back",
                 ptr);
   }
   auto* task = new FreeTask;
   task->name = "aclrtMemPoolFreeAsync";
-  task->piece = ptr;
+  task->address = ptr;
+  task->piece = piece;
+  if (s->capture() != nullptr) {
+    task->repeat = [](Task*, bool) { return ACL_SUCCESS; };
+    task->discard = [](Task* self) {
+      const std::unique_ptr<FreeTask> giving(static_cast<FreeTask*>(self));
+      (void)giving->give_back();
+    };
+  }
   task->run = [](Task* self, bool) {  // on a failed stream, too
-    auto* giving = static_cast<FreeTask*>(self);
-    const aclError code = aclrtFree(giving->piece);
-    delete giving;
-    return code;
+    const std::unique_ptr<FreeTask> giving(static_cast<FreeTask*>(self));
+    return giving->give_back();
   };
   s->submit(task, 1000);
   return ACL_SUCCESS;

@@ -6,25 +6,13 @@
 #include <utility>
 
 #include "rt/base/data_types.h"
-#include "rt/base/half.h"
+#include "rt/base/small_floats.h"
 #include "rt/memory/check.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;
 
 namespace {
-
-// 16 bits of a floating type, and how they become a float and come back.
-struct Half {
-  uint16_t bits;
-  operator float() const { return half_to_float(bits); }
-  static Half of(float value) { return {float_to_half(value)}; }
-};
-struct BFloat {
-  uint16_t bits;
-  operator float() const { return bfloat_to_float(bits); }
-  static BFloat of(float value) { return {float_to_bfloat(value)}; }
-};
 
 template <class T>
 T combine(aclrtReduceKind kind, T a, T b) {

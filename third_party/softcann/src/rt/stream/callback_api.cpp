@@ -10,6 +10,7 @@
 
 #include "rt/graph/capture.h"
 #include "rt/process/exit.h"
+#include "rt/stream/host_threads.h"
 
 using namespace softcann;
 
@@ -45,6 +46,7 @@ struct ReportTask : Task {
 };
 
 struct HostTask : Task {
+  const Stream* stream;
   aclrtHostFunc fn;
   void* args;
 };
@@ -74,13 +76,14 @@ aclError aclrtLaunchHostFunc(aclrtStream stream, aclrtHostFunc fn, void* args) {
   if (fn == nullptr) return fail(ACL_ERROR_INVALID_PARAM, "aclrtLaunchHostFunc: the function is a null pointer");
   auto* task = new HostTask;
   task->name = "aclrtLaunchHostFunc";
+  task->stream = s;
   task->fn = fn;
   task->args = args;
   // Runs on a failed stream too: clients free what their work used in such functions.
   task->repeat = [](Task* self, bool) {
     auto* host = static_cast<HostTask*>(self);
     const WaitOutside outside;
-    host->fn(host->args);
+    run_host_function(host->stream->host_thread, host->fn, host->args);
     return ACL_SUCCESS;
   };
   task->discard = [](Task* self) { delete static_cast<HostTask*>(self); };

@@ -156,7 +156,9 @@ void Event::release() {
   if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (EventRecord* last = std::exchange(latest, nullptr)) last->release();
   if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc_event(state);
-  imported = false;
+  imported = extended = false;
+  recorded_with.store(kUnsettled, std::memory_order_relaxed);
+  waited_with.store(kUnsettled, std::memory_order_relaxed);
   in_capture.store(false, std::memory_order_relaxed);
   captured.reset();
   signal.store(kLowered, std::memory_order_relaxed);
@@ -168,6 +170,26 @@ EventRecord* Event::take_latest() {
   std::lock_guard<std::mutex> lock(mutex);
   if (latest != nullptr) latest->retain();
   return latest;
+}
+
+EventRecord* Event::new_record(Stream* stream) {
+  EventRecord* record = EventRecord::create();
+  record->stream = stream;
+  record->timed = timed();
+  record->references.store(2, std::memory_order_relaxed);  // the task and `latest`
+  EventRecord* before = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (__builtin_expect(in_capture.exchange(false, std::memory_order_relaxed), 0)) captured.reset();
+    before = std::exchange(latest, record);
+    if (shared != nullptr) {
+      record->shared = shared;
+      shared->users.fetch_add(1, std::memory_order_relaxed);  // the entry stays this event's until the record is complete
+      record->version = shared->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
+    }
+  }
+  if (before != nullptr) before->release();
+  return record;
 }
 
 namespace {
@@ -239,22 +261,7 @@ aclError Event::record(Stream* stream) {
     in_capture.store(true, std::memory_order_release);
     return ACL_SUCCESS;
   }
-  EventRecord* record = EventRecord::create();
-  record->timed = timed();
-  record->stream = stream;
-  record->references.store(2, std::memory_order_relaxed);  // the task and `latest`
-  EventRecord* before = nullptr;
-  {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (__builtin_expect(in_capture.exchange(false, std::memory_order_relaxed), 0)) captured.reset();
-    before = std::exchange(latest, record);
-    if (shared != nullptr) {
-      record->shared = shared;
-      shared->users.fetch_add(1, std::memory_order_relaxed);  // the entry stays this event's until the record is complete
-      record->version = shared->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
-    }
-  }
-  if (before != nullptr) before->release();
+  EventRecord* record = new_record(stream);
   stream->submit(record, 0);
   return ACL_SUCCESS;
 }

@@ -78,6 +78,10 @@ struct Event : Handled {
   std::shared_ptr<CapturedPoint> captured;  // at this point
   IpcEvent* shared = nullptr;
   bool imported = false;
+  bool extended = false;  // of aclrtCreateEventExWithFlag
+  // How aclrtRecordEventWithFlag and aclrtStreamWaitEventWithFlag have used it: in one way each.
+  enum Use : int { kUnsettled, kPlain, kShown };
+  std::atomic<int> recorded_with{kUnsettled}, waited_with{kUnsettled};
   // Of an external event: see Note [External events].
   enum Signal : uint32_t { kLowered, kRaised, kFailed };
   std::atomic<uint32_t> signal{kLowered};
@@ -88,6 +92,9 @@ struct Event : Handled {
   void release();
   // The latest record with a reference for the caller, or nullptr when there is none.
   EventRecord* take_latest();
+  // Makes a record the latest one, for who completes it: one reference is the caller's. `stream` is the one it is submitted to;
+  // null where a graph's task completes it.
+  EventRecord* new_record(Stream* stream);
   enum class Status { kNeverRecorded, kPending, kDone };
   Status status();
   aclError record(Stream* stream);

@@ -82,7 +82,11 @@ aclError aclrtCreateEventWithFlag(aclrtEvent* event, uint32_t flag) {
 
 aclError aclrtCreateEventExWithFlag(aclrtEvent* event, uint32_t flag) {
   SOFTCANN_ENTRY(aclrtCreateEventExWithFlag);
-  return create("aclrtCreateEventExWithFlag", event, flag);
+  const aclError code = create("aclrtCreateEventExWithFlag", event, flag);
+  if (code != ACL_SUCCESS) return code;
+  EVENT_OR_RETURN(made, *event);
+  made->extended = true;
+  return ACL_SUCCESS;
 }
 
 aclError aclrtDestroyEvent(aclrtEvent event) {

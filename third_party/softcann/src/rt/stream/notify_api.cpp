@@ -1,21 +1,13 @@
 // Notifies: flags that a stream raises and another waits for and lowers.
-#include <memory>
-#include <mutex>
-
+#include "rt/base/sync.h"
 #include "rt/memory/check.h"
 #include "rt/process/exit.h"
-#include "rt/base/sync.h"
+#include "rt/stream/notify.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;
 
 namespace {
-
-// What aclrtNotify stands for. Tasks keep the flag, so that the notify can be destroyed while they are queued.
-struct Notify : Handled {
-  uint32_t id = 0;
-  std::shared_ptr<std::atomic<uint32_t>> raised;
-};
 
 struct NotifyPool {
   std::mutex mutex;
@@ -29,25 +21,21 @@ NotifyPool& notify_pool() {
 }
 
 struct NotifyTask : Task {
-  std::shared_ptr<std::atomic<uint32_t>> raised;
+  std::shared_ptr<NotifyState> state;
   int64_t timeout_ns = -1;
   int64_t deadline = 0;  // 0: it has not begun to wait
   Poll poll;
 
-  NotifyTask(const char* entry, const Notify* notify) : raised(notify->raised) {
+  NotifyTask(const char* entry, const Notify* notify) : state(notify->state) {
     name = entry;
     discard = [](Task* self) { delete static_cast<NotifyTask*>(self); };
-  }
-  bool take() {
-    uint32_t one = 1;
-    return raised->compare_exchange_strong(one, 0, std::memory_order_acq_rel);
   }
 };
 
 // Whether the wait is over: *code is its result.
 bool wait_ends(NotifyTask* task, aclError* code) {
   *code = ACL_SUCCESS;
-  if (task->take()) return true;
+  if (task->state->take()) return true;
   if (task->timeout_ns >= 0) {
     if (task->deadline == 0) task->deadline = now_ns() + task->timeout_ns;
     if (now_ns() >= task->deadline) {
@@ -81,7 +69,7 @@ aclError wait_for_notify_in_graph(Task* self, bool skip) {
 }
 
 aclError raise_notify(Task* self, bool skip) {
-  if (!skip) static_cast<NotifyTask*>(self)->raised->store(1, std::memory_order_release);
+  if (!skip) static_cast<NotifyTask*>(self)->state->set(1);
   return ACL_SUCCESS;
 }
 
@@ -92,6 +80,47 @@ aclError launch_notify(aclrtStream stream, NotifyTask* task, uint32_t cost_ns) {
 }
 
 }  // namespace
+
+namespace softcann {
+
+void NotifyState::set(uint32_t value) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shared_ != nullptr ? shared_->raised.store(value, std::memory_order_release) : void(own_ = value);
+}
+
+bool NotifyState::take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (shared_ == nullptr) return std::exchange(own_, 0) != 0;
+  uint32_t one = 1;
+  return shared_->raised.compare_exchange_strong(one, 0, std::memory_order_acq_rel);
+}
+
+IpcNotify* NotifyState::share() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (shared_ == nullptr && (shared_ = new_ipc_notify()) != nullptr) shared_->raised.store(own_, std::memory_order_release);
+  return shared_;
+}
+
+IpcNotify* NotifyState::shared() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return shared_;
+}
+
+aclrtNotify make_notify(std::shared_ptr<NotifyState> state, bool imported) {
+  NotifyPool& pool = notify_pool();
+  const std::lock_guard<std::mutex> lock(pool.mutex);
+  Notify* made = pool.notifies.add();
+  made->id = pool.next_id++;
+  made->imported = imported;
+  made->state = std::move(state);
+  const aclrtNotify handle = made->begin_life();
+  if (check::on(check::kLeak)) check::note_made("notify", handle);
+  return handle;
+}
+
+Notify* find_notify(const void* handle) { return notify_pool().notifies.find(handle); }
+
+}  // namespace softcann
 
 #define NOTIFY_OR_RETURN(variable, entry, handle) ALIVE_OR_RETURN(variable, notify_pool().notifies, entry, "notify", handle)
 
@@ -105,13 +134,7 @@ aclError aclrtCreateNotify(aclrtNotify* notify, uint64_t flag) {
     return fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateNotify: flag %llu; 0 is the only one",
                 static_cast<unsigned long long>(flag));
   }
-  NotifyPool& pool = notify_pool();
-  const std::lock_guard<std::mutex> lock(pool.mutex);
-  Notify* made = pool.notifies.add();
-  made->id = pool.next_id++;
-  made->raised = std::make_shared<std::atomic<uint32_t>>(0);
-  *notify = made->begin_life();
-  if (check::on(check::kLeak)) check::note_made("notify", *notify);
+  *notify = make_notify(std::make_shared<NotifyState>(), false);
   return ACL_SUCCESS;
 }
 
@@ -119,6 +142,7 @@ aclError aclrtDestroyNotify(aclrtNotify notify) {
   SOFTCANN_ENTRY(aclrtDestroyNotify);
   NOTIFY_OR_RETURN(n, "aclrtDestroyNotify", notify);
   if (!n->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyNotify: another thread destroyed %p", notify);
+  n->state.reset();  // the entry that others share is free once none of them has it
   if (check::on(check::kLeak)) check::note_gone(notify);
   return ACL_SUCCESS;
 }
@@ -155,7 +179,7 @@ aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num) {
   SOFTCANN_REQUIRE(notifies, "notifies");
   for (size_t i = 0; i < num; ++i) {
     NOTIFY_OR_RETURN(n, "aclrtNotifyBatchReset", notifies[i]);
-    n->raised->store(0, std::memory_order_release);
+    n->state->set(0);
   }
   return ACL_SUCCESS;
 }

@@ -1,56 +1,46 @@
 #include "rt/stream/state_callbacks.h"
 
-#include <map>
-#include <mutex>
-#include <string>
-
-#include "rt/base/error.h"
+#include "rt/base/named_callbacks.h"
 
 using namespace softcann;
 
 namespace {
 
-struct Callback {
-  aclrtStreamStateCallback function;
-  void* argument;
-};
-
-struct Callbacks {
-  std::mutex mutex;
-  std::map<std::string, Callback> by_name;
-  std::atomic<bool> any{false};
-};
-
-Callbacks& callbacks() {
-  static auto* all = new Callbacks;
+template <class Function>
+NamedCallbacks<Function>& callbacks() {
+  static auto* all = new NamedCallbacks<Function>;
   return *all;
 }
 
 }  // namespace
 
 void softcann::tell_stream_state(aclrtStream stream, aclrtStreamState state) {
-  Callbacks& all = callbacks();
-  if (!all.any.load(std::memory_order_acquire)) return;
-  std::unique_lock<std::mutex> lock(all.mutex);
-  const auto now = all.by_name;  // one may change the list
-  lock.unlock();
-  for (const auto& [name, callback] : now) callback.function(stream, state, callback.argument);
+  callbacks<aclrtStreamStateCallback>().each([&](auto function, void* argument) { function(stream, state, argument); });
+}
+
+void softcann::tell_device_state(int device, aclrtDeviceState state) {
+  callbacks<aclrtDeviceStateCallback>().each([&](auto function, void* argument) { function(device, state, argument); });
+}
+
+void softcann::tell_abort(int device, aclrtDeviceTaskAbortStage stage, uint32_t timeout) {
+  callbacks<aclrtDeviceTaskAbortCallback>().each(
+      [&](auto function, void* argument) { function(device, stage, timeout, argument); });
 }
 
 extern "C" {
 
-// A name has one callback; none ends it.
 aclError aclrtRegStreamStateCallback(const char* regName, aclrtStreamStateCallback callback, void* args) {
   SOFTCANN_ENTRY(aclrtRegStreamStateCallback);
-  SOFTCANN_REQUIRE(regName, "regName");
-  Callbacks& all = callbacks();
-  const std::lock_guard<std::mutex> lock(all.mutex);
-  if (callback != nullptr) {
-    all.by_name[regName] = {callback, args};
-  } else if (all.by_name.erase(regName) == 0) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtRegStreamStateCallback: there is no callback '%s' to end", regName);
-  }
-  all.any.store(!all.by_name.empty(), std::memory_order_release);
-  return ACL_SUCCESS;
+  return callbacks<aclrtStreamStateCallback>().set("aclrtRegStreamStateCallback", regName, callback, args);
+}
+
+aclError aclrtRegDeviceStateCallback(const char* regName, aclrtDeviceStateCallback callback, void* args) {
+  SOFTCANN_ENTRY(aclrtRegDeviceStateCallback);
+  return callbacks<aclrtDeviceStateCallback>().set("aclrtRegDeviceStateCallback", regName, callback, args);
+}
+
+aclError aclrtSetDeviceTaskAbortCallback(const char* regName, aclrtDeviceTaskAbortCallback callback, void* args) {
+  SOFTCANN_ENTRY(aclrtSetDeviceTaskAbortCallback);
+  return callbacks<aclrtDeviceTaskAbortCallback>().set("aclrtSetDeviceTaskAbortCallback", regName, callback, args);
 }
 }

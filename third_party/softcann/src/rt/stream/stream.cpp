@@ -100,6 +100,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->set_capture(nullptr);
   stream->status_ = claim_stream_status(context->device->physical);
   stream->report_thread.store(0, std::memory_order_relaxed);
+  stream->host_thread.store(0, std::memory_order_relaxed);
   stream->begin_life();
   std::lock_guard<std::mutex> lock(context->device->mutex);
   context->device->streams.push_back(stream);
@@ -445,6 +446,7 @@ void Stream::destroy() {
     streams.erase(std::remove(streams.begin(), streams.end(), this), streams.end());
   }
   end_life();
+  set_capture(nullptr);
   release_stream_status(status_);
   std::thread worker;
   {

@@ -100,6 +100,8 @@ class Stream : public Handled {
   std::atomic<uint32_t> cache_op_info{0};  // the same: what it asks CANN to keep of captured operators, a graph here keeps anyway
   // Thread that serves callbacks (aclrtSubscribeReport); 0: none.
   std::atomic<uint64_t> report_thread{0};
+  // The one that runs its host functions (aclrtSubscribeHostFunc); 0: the stream's own.
+  std::atomic<uint64_t> host_thread{0};
 
  private:
   enum Signal : uint32_t { kAbsent, kSpinning, kSleeping, kOffered, kExit };

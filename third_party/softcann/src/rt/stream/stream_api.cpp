@@ -1,4 +1,6 @@
 // Streams, as clients call them.
+#include <cstring>
+
 #include "rt/graph/capture.h"
 #include "rt/memory/check.h"
 #include "rt/profile/collector.h"
@@ -54,6 +56,16 @@ aclError synchronize(const char* entry, aclrtStream handle, int64_t timeout_ns) 
   return stream->synchronize(timeout_ns);
 }
 
+template <class T>
+aclError read_option(T* to, aclrtStreamConfigAttr attr, const void* value, size_t size) {
+  if (size != sizeof *to) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: attribute %d has %zu bytes, not %zu", static_cast<int>(attr),
+                sizeof *to, size);
+  }
+  std::memcpy(to, value, sizeof *to);
+  return ACL_SUCCESS;
+}
+
 }  // namespace
 
 extern "C" {
@@ -68,6 +80,52 @@ aclError aclrtCreateStreamWithConfig(aclrtStream* stream, uint32_t priority, uin
   SOFTCANN_ENTRY(aclrtCreateStreamWithConfig);
   const recorder::Call call;
   return create("aclrtCreateStreamWithConfig", stream, priority, flag);
+}
+
+aclrtStreamConfigHandle* aclrtCreateStreamConfigHandle() {
+  SOFTCANN_ENTRY_VALUE(aclrtCreateStreamConfigHandle, nullptr);
+  return new aclrtStreamConfigHandle{};
+}
+
+aclError aclrtDestroyStreamConfigHandle(aclrtStreamConfigHandle* handle) {
+  SOFTCANN_ENTRY(aclrtDestroyStreamConfigHandle);
+  SOFTCANN_REQUIRE(handle, "handle");
+  delete handle;
+  return ACL_SUCCESS;
+}
+
+aclError aclrtSetStreamConfigOpt(aclrtStreamConfigHandle* handle, aclrtStreamConfigAttr attr, const void* attrValue,
+                                 size_t valueSize) {
+  SOFTCANN_ENTRY(aclrtSetStreamConfigOpt);
+  SOFTCANN_REQUIRE(handle, "handle");
+  SOFTCANN_REQUIRE(attrValue, "attrValue");
+  switch (attr) {
+    case ACL_RT_STREAM_WORK_ADDR_PTR:
+      return read_option(&handle->workptr, attr, attrValue, valueSize);
+    case ACL_RT_STREAM_WORK_SIZE:
+      return read_option(&handle->workSize, attr, attrValue, valueSize);
+    case ACL_RT_STREAM_FLAG: {
+      if (valueSize != sizeof(uint32_t)) return read_option(&handle->flag, attr, attrValue, valueSize);
+      uint32_t flag = 0;  // the type of aclrtCreateStreamWithConfig's, which clients have it in
+      const aclError code = read_option(&flag, attr, attrValue, valueSize);
+      handle->flag = flag;
+      return code;
+    }
+    case ACL_RT_STREAM_PRIORITY:
+      return read_option(&handle->priority, attr, attrValue, valueSize);
+  }
+  return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetStreamConfigOpt: attribute %d is not known", static_cast<int>(attr));
+}
+
+// softcann's models have no work memory that they could share, so that of the configuration stays unused.
+aclError aclrtCreateStreamV2(aclrtStream* stream, const aclrtStreamConfigHandle* handle) {
+  SOFTCANN_ENTRY(aclrtCreateStreamV2);
+  const recorder::Call call;
+  SOFTCANN_REQUIRE(handle, "handle");
+  if (handle->flag > UINT32_MAX) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtCreateStreamV2: flag %#zx does not exist", handle->flag);
+  }
+  return create("aclrtCreateStreamV2", stream, handle->priority, static_cast<uint32_t>(handle->flag));
 }
 
 aclError aclrtDestroyStream(aclrtStream stream) {
@@ -110,6 +168,19 @@ aclError aclrtStreamAbort(aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtStreamAbort);
   STREAM_OR_RETURN(s, stream);
   SOFTCANN_NOT_CAPTURED(s, "aclrtStreamAbort");
+  s->abort();
+  return ACL_SUCCESS;
+}
+
+// A stream that is bound to a graph has given it its tasks; one that is not drops those that are queued.
+aclError aclrtPersistentTaskClean(aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtPersistentTaskClean);
+  SOFTCANN_REQUIRE(stream, "stream");
+  STREAM_OR_RETURN(s, stream);
+  if ((s->flags & ACL_STREAM_PERSISTENT) == 0) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtPersistentTaskClean: stream %d was created without ACL_STREAM_PERSISTENT", s->id);
+  }
+  SOFTCANN_NOT_CAPTURED(s, "aclrtPersistentTaskClean");
   s->abort();
   return ACL_SUCCESS;
 }
