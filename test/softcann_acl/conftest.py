@@ -34,12 +34,15 @@ def rt(acl):
     return ctypes.CDLL(str(LIBRARIES / "libacl_rt.so"))   # CANN's newer name for it; it leads on to libascendcl
 
 
-@pytest.fixture
-def stream(acl, rt):
+def made_stream(acl, rt):
     made, code = acl.rt.create_stream()
     assert code == 0
     yield ctypes.c_void_p(made)
     assert acl.rt.destroy_stream(made) == 0
+
+
+stream = pytest.fixture(made_stream, name="stream")
+other = pytest.fixture(made_stream, name="other")   # a second one
 
 
 @pytest.fixture

@@ -15,14 +15,6 @@ none = ctypes.c_uint64(0)
 
 
 @pytest.fixture
-def other(acl, rt):
-    made, code = acl.rt.create_stream()
-    assert code == 0
-    yield ctypes.c_void_p(made)
-    assert acl.rt.destroy_stream(made) == 0
-
-
-@pytest.fixture
 def event(rt):
     made = ctypes.c_void_p()
     assert rt.aclrtCreateEventExWithFlag(ctypes.byref(made), 1) == 0
