@@ -121,6 +121,25 @@ TEST(condition_while_repeats_and_defaults_are_assigned_at_each_execution) {
   OK(aclmdlRIDestroy(graph));
 }
 
+TEST(condition_while_without_end_ends_with_its_stream_s_tasks) {
+  const auto stream = new_stream(), side = new_stream();
+  const Word from, to;
+  from.set(3);
+  OK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+  const Condition condition(stream, 1, true);
+  const auto body = add(stream, condition.handle, ACL_MODEL_RI_COND_TYPE_WHILE, 1);
+  OK(aclmdlRICaptureToModelRIBegin(side, body[0], ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+  copy(side, to.memory, from.memory);
+  OK(aclmdlRICaptureEnd(side, nullptr));
+  aclmdlRI graph = nullptr;
+  OK(aclmdlRICaptureEnd(stream, &graph));
+  OK(aclmdlRIExecuteAsync(graph, stream));
+  EXPECT(aclrtSynchronizeStreamWithTimeout(stream, 20) == ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+  OK(aclrtStreamAbort(stream));
+  EXPECT(to.get() == 3);
+  OK(aclmdlRIDestroy(graph));
+}
+
 TEST(condition_within_a_branch) {
   const auto stream = new_stream(), side = new_stream();
   const Word outer_input, inner_input, out;

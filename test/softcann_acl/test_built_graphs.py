@@ -196,6 +196,22 @@ def test_an_execution_is_stopped(acl, rt, stream, built, word):
     assert acl.rt.synchronize_stream(stream.value) == ABORTED
 
 
+def test_an_endless_execution_ends_with_its_stream_s_tasks(acl, rt, stream, built, word):
+    graph, bind = built
+    head, again, (x, value) = bind(HEAD), bind(), word(0)
+    assert rt.aclrtActiveStream(again, head) == 0 == rt.aclrtActiveStream(head, again)
+    ended(rt, graph, bind())
+    for abort in (lambda: rt.aclrtStreamAbort(stream), lambda: rt.aclrtDeviceTaskAbort(0, 20000)):
+        assert rt.aclmdlRIExecuteAsync(graph, stream) == 0
+        assert rt.aclrtSynchronizeStreamWithTimeout(stream, 20) == 507046
+        put(rt, x, 1, stream)   # dropped, too
+        assert abort() == 0
+        rt.aclrtSynchronizeStream(stream)   # the abort of a device is told
+        assert value() == 0
+    put(rt, x, 2, stream)
+    assert acl.rt.synchronize_stream(stream.value) == 0 and value() == 2
+
+
 def test_a_built_graph_is_a_task_of_a_captured_one(acl, rt, stream, built, word):
     graph, bind = built
     head, (x, value) = bind(HEAD), word(0)

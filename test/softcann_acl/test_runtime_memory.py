@@ -226,7 +226,14 @@ def test_what_random_numbers_refuse(acl, rt, stream, drawn):
     assert drawn(UNIFORM, np.float32, 1, 2, first=Parameter.at(8))[1] == PARAMETER   # nothing is there
     for first, second, count, room in ((2, 1, 10, 10), (1, 2, 1 << 40, 10)):
         assert drawn(UNIFORM, np.float32, first, second, many=count, room=room)[1] == REFUSED
+    for first, second in ((-np.inf, 1), (0, np.inf), (np.nan, 1)):
+        assert drawn(UNIFORM, np.float32, first, second)[1] == REFUSED and "not finite" in acl.get_recent_err_msg()
     assert drawn(MASK, np.float32, 1.5)[1] == REFUSED
+
+
+def test_whole_numbers_from_a_range_that_floats_cannot_tell(drawn):
+    back, code = drawn(UNIFORM, np.int64, 2**60, 2**60 + 2)
+    assert code == 0 and set(back().tolist()) == {2**60, 2**60 + 1}
 
 
 def test_copies_by_addresses_in_memory(acl, rt, stream, copied):

@@ -210,6 +210,23 @@ def test_counts(acl, rt, stream, other, count, graph):
     assert acl.rt.synchronize_stream(stream.value) == LATE and "the count is 0" in acl.get_recent_err_msg()
 
 
+@pytest.mark.parametrize("kind", ["count", "notify", "value"])
+def test_waits_of_graphs_end_with_the_stream_s_tasks(acl, rt, stream, count, copied, kind):
+    x, back = copied(np.zeros(2, np.uint64))
+    gate = notify_of(rt)
+    waits = {"count": lambda: rt.aclrtCntNotifyWaitWithTimeout(count, stream, ctypes.byref(Wait(1, 5, 0))),
+             "notify": lambda: rt.aclrtWaitAndResetNotify(gate, stream, 0),
+             "value": lambda: rt.aclrtValueWait(x, ctypes.c_uint64(5), 1, stream)}
+    after = ctypes.c_void_p(x.value + 8)
+    graph = captured(rt, stream, lambda: good(waits[kind]()), lambda: put(rt, after, 7, stream))
+    assert rt.aclmdlRIExecuteAsync(graph, stream) == 0
+    assert rt.aclrtSynchronizeStreamWithTimeout(stream, 20) == 507046
+    assert rt.aclrtStreamAbort(stream) == 0 and back().tolist() == [0, 0]   # what comes after is dropped, too
+    put(rt, after, 8, stream)
+    assert acl.rt.synchronize_stream(stream.value) == 0 and back().tolist() == [0, 8]
+    assert rt.aclmdlRIDestroy(graph) == 0 == rt.aclrtDestroyNotify(gate)
+
+
 def test_what_counts_refuse(rt, stream, count):
     assert rt.aclrtCntNotifyCreate(ctypes.byref(ctypes.c_void_p()), ctypes.c_uint64(1)) == INVALID
     assert rt.aclrtCntNotifyRecord(count, stream, ctypes.byref(Record(3, 1))) == INVALID == rt.aclrtCntNotifyRecord(count, stream, None)

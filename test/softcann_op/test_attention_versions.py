@@ -256,3 +256,33 @@ def test_rotary_embedding_of_halves(call, version):
                **({"rotaryMode": "half"} if version else {}))
     close(q, expected[0])
     close(k, expected[1])
+
+
+def statistics_of(shape):
+    return dict(softmaxMaxOut=torch.empty(shape), softmaxSumOut=torch.empty(shape))
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1, 1, 1), (2, 2, 5, 7), (2, 2, 4, 8), (2, 4, 5, 8), (0,)])
+def test_results_of_other_sizes_are_refused(call, shape):
+    """The kernels write rows of what they were given."""
+    q = torch.randn(2, 2, 5, 8)
+    given = dict(query=q, value=q, scaleValue=1.0, keepProb=1.0, preTokens=2**31 - 1, nextTokens=2**31 - 1, headNum=2, inputLayout="BNSD")
+    scored = dict(key=q, **statistics_of((2, 2, 5, 8)))
+    call.named("aclnnFlashAttentionScore", **given, **scored, attentionOutOut=(out := torch.empty(2, 2, 5, 8)))
+    with pytest.raises(RuntimeError, match="161002"):
+        call.named("aclnnFlashAttentionScore", **given, **scored, attentionOutOut=torch.empty(shape))
+    found = dict(keyIn=q, softmaxMaxOptional=scored["softmaxMaxOut"], softmaxSumOptional=scored["softmaxSumOut"])
+    fitting = dict(dy=q, attentionInOptional=out, dqOut=torch.empty(2, 2, 5, 8), dkOut=torch.empty(2, 2, 5, 8), dvOut=torch.empty(2, 2, 5, 8))
+    call.named("aclnnFlashAttentionScoreGrad", **given, **found, **fitting)
+    for name in fitting:
+        with pytest.raises(RuntimeError, match="161002"):
+            call.named("aclnnFlashAttentionScoreGrad", **given, **found, **{**fitting, name: torch.empty(shape)})
+
+
+@pytest.mark.parametrize("shape", [(15, HEADS, SIZE - 1), (14, HEADS, SIZE), (15, HEADS - 1, SIZE)])
+def test_results_of_sequences_of_other_sizes_are_refused(call, shape):
+    q = torch.randn(15, HEADS, SIZE)
+    with pytest.raises(RuntimeError, match="161002"):
+        call.named("aclnnFlashAttentionVarLenScore", query=q, key=q, value=q, actualSeqQLenOptional=[5, 15], actualSeqKvLenOptional=[5, 15],
+                   scaleValue=1.0, keepProb=1.0, preTokens=2**31 - 1, nextTokens=2**31 - 1, headNum=HEADS, inputLayout="TND",
+                   **statistics_of((15, HEADS, 8)), attentionOutOut=torch.empty(shape))

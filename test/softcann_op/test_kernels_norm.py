@@ -203,3 +203,54 @@ def test_adaptive_norm_and_its_gradient(call):
                **dict(zip(("gradInputOut", "gradScaleOut", "gradShiftOut", "gradWeightOut", "gradBiasOut"), outs)))
     for found, wanted in zip(outs, torch.autograd.grad(expected, (x, scale, shift, weight, bias), grad)):
         close(found, wanted, 1e-4)
+
+
+def images():
+    return torch.randn(8, 64, 16, 16)
+
+
+def empty(*shape):
+    return torch.empty(shape)
+
+
+# name: arguments that fit, and what is put in the place of one of them. Kernels that write rows would go beyond them.
+WRONG_SIZES = {
+    "aclnnLayerNorm": (lambda: dict(input=empty(99, 8), normalizedShape=[8], eps=1e-5, out=empty(99, 8)),
+                       dict(out=empty(0), weightOptional=empty(1), meanOutOptional=empty(1, 1))),
+    "aclnnLayerNormBackward": (lambda: dict(gradOut=empty(99, 8), input=empty(99, 8), normalizedShape=[8], mean=empty(99, 1), rstd=empty(99, 1),
+                                            outputMask=[True] * 3, gradInputOut=empty(99, 8), gradWeightOut=empty(8), gradBiasOut=empty(8)),
+                               dict(gradWeightOut=empty(1), gradBiasOut=empty(1), weightOptional=empty(1), normalizedShape=[4], outputMask=[True])),
+    "aclnnAddLayerNormGrad": (lambda: dict(dy=empty(99, 8), x1=empty(99, 8), x2=empty(99, 8), rstd=empty(99, 1), mean=empty(99, 1), gamma=empty(8),
+                                           dxOut=empty(99, 8), dgammaOut=empty(8), dbetaOut=empty(8)),
+                              dict(dxOut=empty(0), dgammaOut=empty(0), dbetaOut=empty(4), x1=empty(1, 8))),
+    "aclnnGroupNorm": (lambda: dict(self=images(), N=8, C=64, HxW=256, group=8, eps=1e-5, out=images(), meanOut=empty(8, 8), rstdOut=empty(8, 8)),
+                       dict(out=empty(0), meanOut=empty(1), rstdOut=empty(8, 7), gamma=empty(1))),
+    "aclnnGroupNormSilu": (lambda: dict(self=images(), group=8, eps=1e-5, out=images(), meanOut=empty(8, 8), rstdOut=empty(8, 8)),
+                           dict(out=empty(0), meanOut=empty(1))),
+    "aclnnGroupNormBackward": (lambda: dict(gradOut=images(), input=images(), mean=empty(8, 8), rstd=empty(8, 8), N=8, C=64, HxW=256, group=8,
+                                            outputMask=[True] * 3, gradInput=images(), gradGammaOut=empty(64), gradBetaOut=empty(64)),
+                               dict(gradGammaOut=empty(1), gradBetaOut=empty(63), outputMask=[True, True])),
+    "aclnnBatchNorm": (lambda: dict(input=images(), training=True, momentum=0.1, eps=1e-5, output=images(), saveMean=empty(64), saveInvstd=empty(64)),
+                       dict(output=empty(0), weight=empty(1), bias=empty(1), runningMean=empty(1), runningVar=empty(1), saveMean=empty(1),
+                            saveInvstd=empty(1))),
+    "aclnnBatchNormBackward": (lambda: dict(gradOut=images(), input=images(), saveMean=empty(64), saveInvstd=empty(64), training=True, eps=1e-5,
+                                            outputMask=[True] * 3, gradInput=images(), gradWeight=empty(64), gradBias=empty(64)),
+                               dict(weight=empty(1), saveMean=empty(1), saveInvstd=empty(1), gradWeight=empty(1), outputMask=[True])),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SIZES)
+def test_sizes_that_do_not_fit_are_refused(call, name):
+    fitting, wrong = WRONG_SIZES[name]
+    call.named(name, **fitting())
+    for parameter, value in wrong.items():
+        with pytest.raises(RuntimeError, match="161002"):
+            call.named(name, **{**fitting(), parameter: value})
+
+
+def test_gradients_described_without_elements_are_not_wanted(call):
+    x, gradient = torch.randn(6, 8), torch.randn(6, 8)
+    mean, rstd, only = x.mean(1, True), 1 / torch.sqrt(x.var(1, correction=0, keepdim=True) + 1e-5), torch.empty(8)
+    call.named("aclnnLayerNormBackward", gradOut=gradient, input=x, normalizedShape=[8], mean=mean, rstd=rstd, outputMask=[True] * 3,
+               gradInputOut=empty(0), gradWeightOut=empty(0), gradBiasOut=only)
+    close(only, gradient.sum(0))

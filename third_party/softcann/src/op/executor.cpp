@@ -306,8 +306,10 @@ void check_shapes(const OpInfo& info, const Slot* slots) {
   for (const char* pair = info.alike; *pair; pair += 2) {
     const int result = pair[0] - 1, like = pair[1] - 1;
     const at::Tensor &out = Arg<const at::Tensor&>::get(slots[result]), &expected = Arg<const at::Tensor&>::get(slots[like]);
-    if (!out.defined() || !expected.defined() || out.numel() == 0 || expected.numel() == 0 || out.sizes() == expected.sizes())
-      continue;
+    const auto absent = [&](int parameter, const at::Tensor& tensor) {
+      return !tensor.defined() || (tensor.numel() == 0 && (info.nullable >> parameter & 1) != 0);
+    };
+    if (absent(result, out) || absent(like, expected) || out.sizes() == expected.sizes()) continue;
     invalid("%s must have the shape of %s", parameter_name(info, result).c_str(), parameter_name(info, like).c_str());
   }
 }

@@ -1,5 +1,6 @@
 #include <ATen/ExpandUtils.h>
 #include <ATen/native/transformers/attention.h>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -65,6 +66,14 @@ at::Tensor probabilities(const at::Tensor& scores, const at::Tensor& logsumexp) 
   const at::Tensor finite = logsumexp.masked_fill(logsumexp == nothing, 0);
   return (scores - finite.unsqueeze(-1)).exp_();
 }
+// The kernels do not look.
+void require_sizes(const char* what, const at::Tensor& tensor, at::IntArrayRef sizes) {
+  TORCH_CHECK(tensor.sizes() == sizes, "attention: ", what, " has the sizes ", tensor.sizes(), ", not ", sizes,
+              " of [batch, heads, rows, size]");
+}
+std::array<int64_t, 4> result_sizes(const Attention& a) {
+  return {a.query.size(0), a.query.size(1), a.query.size(2), a.value.size(3)};
+}
 at::Tensor dropped(const at::Tensor& values, const Attention& a) {
   return a.kept.defined() ? values * a.kept / a.keep_prob : values;
 }
@@ -72,6 +81,9 @@ at::Tensor dropped(const at::Tensor& values, const Attention& a) {
 }  // namespace
 
 void attention_forward(const Attention& attention, const at::Tensor& out, const at::Tensor& logsumexp) {
+  const auto sizes = result_sizes(attention);
+  require_sizes("the result", out, sizes);
+  if (logsumexp.defined()) require_sizes("the softmax's logarithm", logsumexp, at::IntArrayRef(sizes).slice(0, 3));
   if (out.numel() == 0) return;
   const Attention a = prepared(attention);
   if (!is_fully_given(a)) {
@@ -126,6 +138,13 @@ void flash_backward(const Attention& a, const at::Tensor& grad, const at::Tensor
 
 void attention_backward(const Attention& attention, const at::Tensor& grad, const at::Tensor& out, const at::Tensor& logsumexp,
                         const AttentionGradients& gradients) {
+  const auto sizes = result_sizes(attention);
+  require_sizes("the result", out, sizes);
+  require_sizes("the result's gradient", grad, sizes);
+  require_sizes("the softmax's logarithm", logsumexp, at::IntArrayRef(sizes).slice(0, 3));
+  require_sizes("the gradient of query", gradients.query, attention.query.sizes());
+  require_sizes("the gradient of key", gradients.key, attention.key.sizes());
+  require_sizes("the gradient of value", gradients.value, attention.value.sizes());
   if (attention.query.numel() == 0 || attention.key.numel() == 0) {
     for (const at::Tensor& result : {gradients.query, gradients.key, gradients.value, gradients.bias}) {
       if (result.defined()) result.zero_();

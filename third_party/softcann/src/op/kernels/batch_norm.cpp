@@ -217,7 +217,21 @@ SOFTCANN_CLONES void TrainPlain::apply_row(const float* from, float* to, int64_t
 
 }  // namespace
 
+namespace {
+
+// ATen's kernels do not look at the sizes of what is one number for each channel.
+void require_channels(const at::Tensor& input, std::initializer_list<const at::Tensor*> all) {
+  for (const at::Tensor* each : all) {
+    TORCH_CHECK(!present(*each) || each->numel() == input.size(1), "batch norm: ", each->sizes(), " for ", input.size(1),
+                " channels");
+  }
+}
+
+}  // namespace
+
 OP(aclnnBatchNorm) {
+  require_channels(input, {&weight, &bias, &runningMean, &runningVar});
+  if (training) require_channels(input, {&saveMean, &saveInvstd});
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd}) && known_order(input, output)) {
     const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
     if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
@@ -243,13 +257,14 @@ OP(aclnnBatchNorm) {
 #define BATCH_NORM_BACKWARD(NAME)                                                                                          \
   OP(NAME) {                                                                                                               \
     const Placement placement(gradInput);                                                                                  \
+    require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                                 \
     const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                            \
         widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)), \
         training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt,  \
-        training, eps, {outputMask[0], outputMask[1], outputMask[2]});                                                     \
-    put(gradInput, grad, outputMask[0]);                                                                                   \
-    put(gradWeight, grad_weight, outputMask[1]);                                                                           \
-    put(gradBias, grad_bias, outputMask[2]);                                                                               \
+        training, eps, {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                            \
+    put(gradInput, grad, outputMask.at(0));                                                                                \
+    put(gradWeight, grad_weight, outputMask.at(1));                                                                        \
+    put(gradBias, grad_bias, outputMask.at(2));                                                                            \
   }
 BATCH_NORM_BACKWARD(aclnnBatchNormBackward)
 BATCH_NORM_BACKWARD(aclnnFastBatchNormBackward)

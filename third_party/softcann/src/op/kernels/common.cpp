@@ -29,6 +29,11 @@ PlainResult::PlainResult(const at::Tensor& target, bool wanted) : target_(target
   value_ = own_ ? at::empty(target.sizes(), target.options().dtype(wide_type(target))) : target;
 }
 
+PlainResult::PlainResult(const at::Tensor& target, int64_t elements, bool wanted)
+    : PlainResult(target, wanted && target.defined() && target.numel() != 0) {
+  TORCH_CHECK(!value_.defined() || value_.numel() == elements, "a result of ", target.sizes(), " for ", elements, " elements");
+}
+
 std::vector<int64_t> spread(at::IntArrayRef values, size_t count) {
   if (values.size() == 1) return std::vector<int64_t>(count, values[0]);
   return values.vec();

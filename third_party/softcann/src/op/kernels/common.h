@@ -58,6 +58,8 @@ inline at::Tensor plain(const at::Tensor& tensor) { return tensor.defined() ? wi
 class PlainResult {
  public:
   explicit PlainResult(const at::Tensor& target, bool wanted = true);
+  // Refuses one that does not have that many elements: such kernels do not look. One without any is not wanted.
+  PlainResult(const at::Tensor& target, int64_t elements, bool wanted);
   at::Tensor& value() { return value_; }
   at::Tensor* pointer() { return value_.defined() ? &value_ : nullptr; }
   void finish() const {

@@ -140,7 +140,7 @@ OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
       shape && direct_gradients(*shape, gradOutput, input, weight, outputMask, gradInput, gradWeight, gradBias)) {
     return;
   }
-  std::array<bool, 3> wanted{outputMask[0], outputMask[1], outputMask[2]};
+  std::array<bool, 3> wanted{outputMask.at(0), outputMask.at(1), outputMask.at(2)};
   if (const auto shape = unfolded_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups)) {
     unfolded_gradients(*shape, gradOutput, input, weight, wanted, gradInput, gradWeight, gradBias);
     if (wanted == std::array<bool, 3>{}) return;

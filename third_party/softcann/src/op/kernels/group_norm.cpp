@@ -16,12 +16,13 @@ void group_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const 
   for (const at::Tensor* scale : {&gamma, &beta}) {
     TORCH_CHECK(!given(*scale) || scale->numel() == C, "group norm: ", scale->sizes(), " for ", C, " channels");
   }
+  TORCH_CHECK(out.numel() == x.numel(), "group norm: a result of ", out.sizes(), " for ", x.sizes());
   if (x.numel() == 0) {  // the statistics of no elements, as ATen has them
     mean.zero_();
     rstd.fill_(std::numeric_limits<double>::quiet_NaN());
     return;
   }
-  PlainResult result(out), mean_result(mean), rstd_result(rstd);
+  PlainResult result(out), mean_result(mean, N * group, true), rstd_result(rstd, N * group, true);
   at::native::GroupNormKernel(at::kCPU, plain(x), plain(gamma), plain(beta), N, C, HxW, group, eps, result.value(),
                               mean_result.value(), rstd_result.value());
   result.finish();
@@ -69,13 +70,14 @@ struct GroupNormGradient {
 }  // namespace
 
 OP(aclnnGroupNormBackward) {
-  PlainResult dx(gradInput, outputMask[0]), dgamma(gradGammaOut, outputMask[1]), dbeta(gradBetaOut, outputMask[2]);
+  PlainResult dx(gradInput, input.numel(), outputMask.at(0)), dgamma(gradGammaOut, C, outputMask.at(1)),
+      dbeta(gradBetaOut, C, outputMask.at(2));
   GroupNormGradient{input, mean, rstd, gamma, N, C, HxW, group}.of(gradOut, dx, dgamma, dbeta);
 }
 // The forward's last step is y * sigmoid(swishScale * y) of the norm y.
 OP(aclnnGroupNormSwishGrad) {
-  PlainResult dx(dxOut), dgamma(dgammaOut, dgammaIsRequire), dbeta(dbetaOut, dbetaIsRequire);
   const int64_t N = x.size(0), C = x.size(1), area = plane(x);
+  PlainResult dx(dxOut, x.numel(), true), dgamma(dgammaOut, C, dgammaIsRequire), dbeta(dbetaOut, C, dbetaIsRequire);
   const auto by_group = [&](const at::Tensor& t) { return widened(t).reshape({N, numGroups, 1}); };
   const auto by_channel = [&](const at::Tensor& t) { return widened(t).reshape({C, 1}); };
   const at::Tensor groups = plain(x).view({N, numGroups, -1});

@@ -28,6 +28,7 @@ void require_rows(const at::Tensor& input, at::IntArrayRef normalized) {
 void layer_norm_into(at::Tensor& out, at::Tensor& mean, at::Tensor& rstd, const at::Tensor& input, at::IntArrayRef normalized,
                      const at::Tensor& weight, const at::Tensor& bias, double eps) {
   require_rows(input, normalized);
+  TORCH_CHECK(out.numel() == input.numel(), "normalization: a result of ", out.sizes(), " for ", input.sizes());
   const int64_t columns = elements(normalized),
                 rows = elements(input.sizes().slice(0, static_cast<size_t>(input.dim()) - normalized.size()));
   for (const at::Tensor* scale : {&weight, &bias}) {
@@ -68,11 +69,14 @@ namespace {
 void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, at::Tensor& grad_bias, const at::Tensor& grad,
                               const at::Tensor& input, at::IntArrayRef normalized, const at::Tensor& mean, const at::Tensor& rstd,
                               const at::Tensor& weight, bool want_input, bool want_weight, bool want_bias) {
+  require_rows(input, normalized);
   const int64_t columns = elements(normalized), rows = columns ? input.numel() / columns : 0;
+  TORCH_CHECK(!given(weight) || weight.numel() == columns, "normalization: ", weight.sizes(), " for rows of ", columns);
   TORCH_CHECK(grad.sizes() == input.sizes() && mean.numel() == rows && rstd.numel() == rows,
               "gradient of layer norm: the gradient ", grad.sizes(), ", mean ", mean.sizes(), " and rstd ", rstd.sizes(),
               " of an input ", input.sizes());
-  PlainResult dx(grad_input, want_input), dgamma(grad_weight, want_weight), dbeta(grad_bias, want_bias);
+  PlainResult dx(grad_input, input.numel(), want_input), dgamma(grad_weight, columns, want_weight),
+      dbeta(grad_bias, columns, want_bias);
   if (rows) {
     at::native::LayerNormBackwardKernel(at::kCPU, plain(grad), plain(input), plain(mean), plain(rstd), plain(weight), rows,
                                         columns, &dx.value(), &dgamma.value(), &dbeta.value());
@@ -89,7 +93,7 @@ void layer_norm_backward_into(at::Tensor& grad_input, at::Tensor& grad_weight, a
 
 OP(aclnnLayerNormBackward) {
   layer_norm_backward_into(gradInputOut, gradWeightOut, gradBiasOut, gradOut, input, normalizedShape, mean, rstd, weightOptional,
-                           outputMask[0], outputMask[1], outputMask[2]);
+                           outputMask.at(0), outputMask.at(1), outputMask.at(2));
 }
 OP(aclnnAddLayerNorm) {
   at::Tensor sum = widened(x1) + widened(x2);

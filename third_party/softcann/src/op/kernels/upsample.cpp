@@ -96,16 +96,16 @@ OP(aclnnGridSampler3D) {
 OP(aclnnGridSampler2DBackward) {
   const auto [by_input, by_grid] =
       at::grid_sampler_2d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
-                                   alignCorners, {outputMask[0], outputMask[1]});
-  put(inputGrad, by_input, outputMask[0]);
-  put(gridGrad, by_grid, outputMask[1]);
+                                   alignCorners, {outputMask.at(0), outputMask.at(1)});
+  put(inputGrad, by_input, outputMask.at(0));
+  put(gridGrad, by_grid, outputMask.at(1));
 }
 OP(aclnnGridSampler3DBackward) {
   const auto [by_input, by_grid] =
       at::grid_sampler_3d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
-                                   alignCorners, {outputMask[0], outputMask[1]});
-  put(inputGrad, by_input, outputMask[0]);
-  put(gridGrad, by_grid, outputMask[1]);
+                                   alignCorners, {outputMask.at(0), outputMask.at(1)});
+  put(inputGrad, by_input, outputMask.at(0));
+  put(gridGrad, by_grid, outputMask.at(1));
 }
 
 namespace {

@@ -43,7 +43,7 @@ struct CondTask : Task {
       case ACL_MODEL_RI_COND_TYPE_SWITCH:
         return value < branches.size() ? branches[value]->run(false) : ACL_SUCCESS;
       default:
-        while (condition->value() != 0) {
+        while (condition->value() != 0 && !Stream::drops_this_task()) {
           if (const aclError code = branches[0]->run(false)) return code;
         }
         return ACL_SUCCESS;

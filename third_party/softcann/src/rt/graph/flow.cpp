@@ -52,6 +52,7 @@ class FlowRun {
       return ACL_ERROR_RT_MODEL_EXECUTE;
     }
     for (size_t lane = next(); lane != kNone; lane = next()) {
+      if (Stream::drops_this_task()) return ACL_SUCCESS;  // whoever drops it says so
       if (flow_.aborts.load(std::memory_order_acquire) != aborts_) {
         task_error("graph %u was stopped by aclmdlRIAbort", graph_.id);
         return ACL_ERROR_RT_MODEL_ABORT_NORMAL;

@@ -28,7 +28,7 @@ aclError Graph::run(bool skip) const {
   for (const Node& node : nodes) {
     std::unique_lock<std::mutex> lock;
     if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
-    if (const aclError code = node.task->repeat(node.task, skip)) return code;
+    if (const aclError code = node.task->repeat(node.task, skip || Stream::drops_this_task())) return code;
   }
   return ACL_SUCCESS;
 }
@@ -93,7 +93,7 @@ namespace {
 aclError run_to_its_end(Task* task, bool skip) {
   aclError code = ACL_SUCCESS;
   do {
-    code = task->run(task, skip);
+    code = task->run(task, skip || Stream::drops_this_task());
   } while (code == kUnfinished);
   return code;
 }

@@ -104,16 +104,27 @@ T uniform(Philox* numbers, T low, T high) {
     const double from = static_cast<double>(low), to = static_cast<double>(high);
     for (;;) {
       const T drawn = from_double<T>(from + (to - from) * numbers->unit());
-      if (static_cast<double>(drawn) < to || from >= to) return drawn;  // rounding may have made it `high`
+      if (static_cast<double>(drawn) < to) return drawn;  // rounding may have made it `high`
     }
+  }
+}
+
+// Whether numbers from `low` up to `high` can be drawn.
+template <class T>
+bool is_range(T low, T high) {
+  if constexpr (std::is_integral_v<T>) {
+    return low < high;
+  } else {
+    return std::isfinite(static_cast<double>(low)) && std::isfinite(static_cast<double>(high)) &&
+           static_cast<double>(low) < static_cast<double>(high);
   }
 }
 
 template <class T>
 aclError draw(const RandomTask* task, Philox* numbers, uint64_t count) {
   const T first = task->first.as<T>(), second = task->second.as<T>();
-  if (task->kind == ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS && !(static_cast<double>(first) < static_cast<double>(second))) {
-    task_error("aclrtRandomNumAsync: the minimum is not less than the maximum");
+  if (task->kind == ACL_RT_RANDOM_NUM_FUNC_TYPE_UNIFORM_DIS && !is_range(first, second)) {
+    task_error("aclrtRandomNumAsync: the minimum is not less than the maximum, or one of them is not finite");
     return kRefused;
   }
   auto* to = static_cast<char*>(task->result);

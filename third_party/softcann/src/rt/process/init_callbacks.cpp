@@ -35,10 +35,10 @@ bool is_type(aclRegisterCallbackType type) {
   return (type >= ACL_REG_TYPE_ACL_MODEL && type <= ACL_REG_TYPE_ACL_RETR) || type == ACL_REG_TYPE_OTHER;
 }
 
-// Parts of CANN have one each; of ACL_REG_TYPE_OTHER there may be many.
+// Parts of CANN have one each; of ACL_REG_TYPE_OTHER there may be many. *config: that of aclInit, where it came before.
 template <class Function>
 aclError add(const char* entry, std::vector<Registration<Function>>* all, aclRegisterCallbackType type, Function function,
-             void* user_data) {
+             void* user_data, std::optional<std::string>* config = nullptr) {
   SOFTCANN_REQUIRE(function, "cbFunc");
   if (!is_type(type)) return fail(ACL_ERROR_INVALID_PARAM, "%s: type %d does not exist", entry, static_cast<int>(type));
   const std::lock_guard<std::mutex> lock(init_callbacks().mutex);
@@ -47,6 +47,7 @@ aclError add(const char* entry, std::vector<Registration<Function>>* all, aclReg
     return fail(ACL_ERROR_INTERNAL_ERROR, "%s: type %d has its function already", entry, static_cast<int>(type));
   }
   all->push_back({type, function, user_data});
+  if (config != nullptr) *config = init_callbacks().config;
   return ACL_SUCCESS;
 }
 
@@ -102,11 +103,9 @@ extern "C" {
 
 aclError aclInitCallbackRegister(aclRegisterCallbackType type, aclInitCallbackFunc cbFunc, void* userData) {
   SOFTCANN_ENTRY(aclInitCallbackRegister);
-  auto& all = init_callbacks();
-  if (const aclError code = add("aclInitCallbackRegister", &all.at_init, type, cbFunc, userData)) return code;
-  std::unique_lock<std::mutex> lock(all.mutex);
-  const auto config = all.config;
-  lock.unlock();
+  std::optional<std::string> config;
+  if (const aclError code = add("aclInitCallbackRegister", &init_callbacks().at_init, type, cbFunc, userData, &config))
+    return code;
   // Its code has nobody to go to: aclInit has returned.
   if (config.has_value()) (void)cbFunc(config->c_str(), config->size(), userData);
   return ACL_SUCCESS;

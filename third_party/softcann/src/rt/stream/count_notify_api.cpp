@@ -113,7 +113,7 @@ aclError wait_for_count_in_graph(Task* self, bool skip) {
   auto* task = static_cast<CountTask*>(self);
   task->deadline = 0;
   aclError code = ACL_SUCCESS;
-  while (!skip && !count_wait_ends(task, &code)) {
+  while (!skip && !Stream::drops_this_task() && !count_wait_ends(task, &code)) {
   }
   task->poll.end();
   return code;

@@ -62,7 +62,7 @@ aclError wait_for_notify_in_graph(Task* self, bool skip) {
   auto* task = static_cast<NotifyTask*>(self);
   task->deadline = 0;
   aclError code = ACL_SUCCESS;
-  while (!skip && !wait_ends(task, &code)) {
+  while (!skip && !Stream::drops_this_task() && !wait_ends(task, &code)) {
   }
   task->poll.end();
   return code;

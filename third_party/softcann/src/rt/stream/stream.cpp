@@ -138,6 +138,7 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
 
 bool Stream::runs_on_this_thread() const { return running_stream == this; }
 const Stream* Stream::running() { return running_stream; }
+bool Stream::drops_this_task() { return running_stream != nullptr && running_stream->aborting_.load(std::memory_order_relaxed); }
 
 void Stream::push(Task* task) {
   std::atomic_ref<Task*>(task->next).store(nullptr, std::memory_order_relaxed);

@@ -89,6 +89,8 @@ class Stream : public Handled {
   bool runs_on_this_thread() const;
   // The stream whose task this thread is running; nullptr when it runs none.
   static const Stream* running();
+  // Whether that stream drops its tasks: one that goes on and on, or waits, is to look now and then, and end.
+  static bool drops_this_task();
 
   // Fixed from creation to destruction.
   Context* context = nullptr;

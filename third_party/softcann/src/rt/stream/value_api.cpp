@@ -57,7 +57,7 @@ aclError wait(Task* self, bool skip) {
 // As a node of a graph, whose execution is one task of the stream.
 aclError wait_in_graph(Task* self, bool skip) {
   auto* task = static_cast<ValueTask*>(self);
-  while (!skip && waits_still(task)) {
+  while (!skip && !Stream::drops_this_task() && waits_still(task)) {
   }
   task->poll.end();
   return ACL_SUCCESS;
