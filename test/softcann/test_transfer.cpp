@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "acl_checks.h"
-#include "adxl/adxl_engine.h"
 #include "hixl/hixl.h"
+#include "transfer_memory.h"
 
 using hixl::AscendString;
 using Options = std::map<AscendString, AscendString>;
@@ -22,43 +22,6 @@ using Options = std::map<AscendString, AscendString>;
 namespace {
 
 const Options kClientServer = {{hixl::OPTION_LOCAL_COMM_RES, R"({"version": "1.3"})"}};
-
-// Processes of the tests run beside each other: each has ports of its own.
-std::string name_of(int which, int pid = getpid()) { return "127.0.0.1:" + std::to_string(10000 + pid % 5000 * 4 + which); }
-
-// Memory of the device, or of the host, with what it holds.
-struct Memory {
-  explicit Memory(size_t bytes, bool on_device = true) : bytes(bytes), on_device(on_device) {
-    if (on_device)
-      OK(aclrtMalloc(&p, bytes, ACL_MEM_MALLOC_HUGE_ONLY));
-    else
-      OK(aclrtMallocHost(&p, bytes));
-  }
-  ~Memory() { OK(on_device ? aclrtFree(p) : aclrtFreeHost(p)); }
-  void fill(uint32_t seed) {
-    const std::vector<uint8_t> values = pattern(seed);
-    OK(aclrtMemcpy(p, bytes, values.data(), bytes, on_device ? ACL_MEMCPY_HOST_TO_DEVICE : ACL_MEMCPY_HOST_TO_HOST));
-  }
-  bool holds(uint32_t seed) const {
-    std::vector<uint8_t> found(bytes);
-    OK(aclrtMemcpy(found.data(), bytes, p, bytes, on_device ? ACL_MEMCPY_DEVICE_TO_HOST : ACL_MEMCPY_HOST_TO_HOST));
-    return found == pattern(seed);
-  }
-  std::vector<uint8_t> pattern(uint32_t seed) const {
-    std::vector<uint8_t> values(bytes);
-    for (size_t i = 0; i < bytes; ++i) values[i] = static_cast<uint8_t>((i * 2654435761U + seed) >> 8);
-    return values;
-  }
-  uintptr_t address() const { return reinterpret_cast<uintptr_t>(p); }
-  hixl::MemDesc all() const { return {address(), bytes, {}}; }
-  void add_to(hixl::Hixl& engine) const {
-    hixl::MemHandle handle = nullptr;
-    OK(engine.RegisterMem(all(), on_device ? hixl::MEM_DEVICE : hixl::MEM_HOST, handle));
-  }
-  void* p = nullptr;
-  const size_t bytes;
-  const bool on_device;
-};
 
 struct Engine : hixl::Hixl {
   explicit Engine(int which, const Options& options = kClientServer) {
@@ -587,33 +550,4 @@ TEST(capabilities) {
 TEST(a_device_is_set_first) {
   std::thread other([] { FAILS(hixl::Hixl().Initialize("127.0.0.1", {}), hixl::FAILED, "aclrtSetDevice"); });
   other.join();
-}
-
-TEST(by_the_older_name) {
-  OK(aclrtSetDevice(0));
-  adxl::AdxlEngine here, there;
-  adxl::MemHandle handles[2];
-  FAILS(here.Connect(name_of(1).c_str()), adxl::FAILED, "not initialized");
-  OK(here.Initialize(name_of(0).c_str(), {{adxl::OPTION_BUFFER_POOL, "0:0"}}));
-  OK(here.Initialize(name_of(0).c_str(), {{adxl::OPTION_BUFFER_POOL, "0:0"}}));
-  OK(there.Initialize(name_of(1).c_str(), {{adxl::OPTION_LOCAL_COMM_RES, R"({"version": "1.3"})"}}));
-  Memory local(4096), remote(4096, false);
-  remote.fill(8);
-  OK(here.RegisterMem({local.address(), local.bytes, {}}, adxl::MEM_DEVICE, handles[0]));
-  OK(there.RegisterMem({remote.address(), remote.bytes, {}}, adxl::MEM_HOST, handles[1]));
-  OK(here.Connect(name_of(1).c_str()));
-  OK(here.TransferSync(name_of(1).c_str(), adxl::READ, {{local.address(), remote.address(), 4096}}));
-  EXPECT(local.holds(8));
-  local.fill(11);
-  adxl::TransferReq request = nullptr;
-  OK(here.TransferAsync(name_of(1).c_str(), adxl::WRITE, {{local.address(), remote.address(), 4096}}, {}, request));
-  adxl::TransferStatus status = adxl::TransferStatus::WAITING;
-  while (status == adxl::TransferStatus::WAITING) OK(here.GetTransferStatus(request, status));
-  EXPECT(status == adxl::TransferStatus::COMPLETED && remote.holds(11));
-  OK(here.SendNotify(name_of(1).c_str(), {"n", "t"}));
-  std::vector<adxl::NotifyDesc> notifies;
-  OK(there.GetNotifies(notifies));
-  EXPECT(notifies.size() == 1 && notifies[0].notify_msg == "t");
-  OK(here.Disconnect(name_of(1).c_str()));
-  OK(here.DeregisterMem(handles[0]));
 }
