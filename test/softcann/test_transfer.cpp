@@ -1,4 +1,5 @@
 // Engines that read and write each other's memory (libcann_hixl, libllm_datadist): in one process, and in two.
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -8,6 +9,8 @@
 #include <chrono>
 #include <csignal>
 #include <cstddef>
+#include <cstring>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <thread>
@@ -530,6 +533,26 @@ CHILD(other_user) {
   char magic[16] = "softcann-hixl-2";
   send(fd, magic, sizeof magic, MSG_NOSIGNAL);
   return recv(fd, magic, sizeof magic, MSG_WAITALL) <= 0 ? 0 : 1;
+}
+
+TEST(a_process_without_free_descriptors_accepts_later) {
+  Engine engine(0);
+  const Meeting meeting(geteuid(), name_of(0));
+  const int caller = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  rlimit before{};
+  EXPECT(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{static_cast<rlim_t>(caller) + 1, before.rlim_max};  // the lowest free number was taken
+  EXPECT(setrlimit(RLIMIT_NOFILE, &none) == 0);
+  EXPECT(connect(caller, meeting.generic(), meeting.length) == 0);
+  const std::clock_t began = std::clock();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT(std::clock() - began < CLOCKS_PER_SEC / 10);  // of all threads
+  EXPECT(setrlimit(RLIMIT_NOFILE, &before) == 0);
+  const char magic[16] = "softcann-hixl-2";
+  char answer[16] = {};
+  EXPECT(write(caller, magic, sizeof magic) == sizeof magic && read(caller, answer, sizeof answer) == sizeof answer);
+  EXPECT(std::memcmp(answer, magic, sizeof magic) == 0);
+  close(caller);
 }
 
 TEST(another_user_is_not_served) {

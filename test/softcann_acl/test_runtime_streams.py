@@ -254,6 +254,8 @@ def test_host_functions_in_a_subscribed_thread(acl, rt, stream):
     assert ran == [thread.ident] * 2
     end.set()
     thread.join()
+    assert rt.aclrtLaunchHostFunc(stream, function, None) == 0   # nobody comes for it: it runs all the same
+    assert rt.aclrtStreamAbort(stream) == 0 and len(ran) == 3 and ran.pop() != thread.ident
     assert rt.aclrtLaunchHostFunc(stream, function, None) == 0   # nobody comes for it,
     assert rt.aclrtUnSubscribeHostFunc(identity, stream) == 0    # so that the stream runs it
     assert acl.rt.synchronize_stream(stream.value) == 0 and len(ran) == 3 and ran[2] != thread.ident

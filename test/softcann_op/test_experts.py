@@ -284,6 +284,10 @@ def test_grouped_products_of_int4_weights(call, name):
     wanted = F.silu(wanted[:, :8]) * wanted[:, 8:]
     close(scales[:7], wanted.abs().amax(1) / 127, 1e-4)
     assert (out[:7] - (wanted / scales[:7].unsqueeze(1))).abs().max() < 0.51 and not out[7:].any()
+    with pytest.raises(RuntimeError, match="161002"):
+        none = scale[:, :0]
+        call.named(name, **({"x": x, "weight": packed(weight), "weightScale": none, "bias": correction} if name.endswith("NZ") else
+                            {"x": x, "weight": [packed(weight)], "weightScale": [none], "weightAssistMatrix": [correction], "dequantMode": 1}), **more)
     twin = quant_experts.npu_grouped_matmul_swiglu_quant(x, packed(weight), more["groupList"], scale, x_scale, bias=correction)
     close(twin[1], scales, 1e-4)
     assert (twin[0].int() - out.int()).abs().max() <= 1

@@ -235,7 +235,7 @@ WRONG_SIZES = {
                             saveInvstd=empty(1))),
     "aclnnBatchNormBackward": (lambda: dict(gradOut=images(), input=images(), saveMean=empty(64), saveInvstd=empty(64), training=True, eps=1e-5,
                                             outputMask=[True] * 3, gradInput=images(), gradWeight=empty(64), gradBias=empty(64)),
-                               dict(weight=empty(1), saveMean=empty(1), saveInvstd=empty(1), gradWeight=empty(1), outputMask=[True])),
+                               dict(weight=empty(1), saveMean=empty(0), saveInvstd=empty(1), gradWeight=empty(1), outputMask=[True])),
 }
 
 

@@ -21,6 +21,9 @@ def test_lstm_cell(call):
     call("aclnnThnnFusedLstmCellBackward", grad_h, grad_c, cell.detach(), cy, storage, False, by_gates, by_cell, None)
     close(by_gates, gates[0].grad)
     close(by_cell, cell.grad)
+    for wrong in (torch.empty(1, 1), torch.empty(60), torch.empty(3, 15)):
+        with pytest.raises(RuntimeError, match="161002"):
+            call("aclnnThnnFusedLstmCellBackward", grad_h, grad_c, cell.detach(), cy, wrong, False, by_gates, by_cell, None)
 
 
 def kept(count, cells, rows, size):

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kMostGuests = 512;     // CANN's own limit of connections
 constexpr size_t kMostNotifies = 4096;  // that nobody has taken: CANN's own limit, too
+constexpr int kNoDescriptorMs = 10;
 constexpr int64_t kForever = INT64_MAX;
 constexpr int64_t kPatience = 5'000'000'000;  // for the first words of who connects
 
@@ -65,7 +66,11 @@ void Server::accept_all() {
     if (poll(watched, 2, -1) < 0) continue;
     if (watched[1].revents != 0) return;
     Socket caller = door_.meeting.accept_now();
-    if (!caller.valid() || !caller.of_same_user()) continue;
+    if (!caller.valid()) {  // who calls stays at the door, and this thread would turn without rest, while no descriptor is free
+      poll(watched + 1, 1, kNoDescriptorMs);
+      continue;
+    }
+    if (!caller.of_same_user()) continue;
     std::list<Guest> left;  // whose threads have nothing to do any more
     {
       const std::lock_guard<std::mutex> lock(mutex_);

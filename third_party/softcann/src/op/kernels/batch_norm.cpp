@@ -254,17 +254,18 @@ OP(aclnnBatchNorm) {
   to_saved(invstd, eps);
   if (present(saveInvstd)) put(saveInvstd, invstd);
 }
-#define BATCH_NORM_BACKWARD(NAME)                                                                                          \
-  OP(NAME) {                                                                                                               \
-    const Placement placement(gradInput);                                                                                  \
-    require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                                 \
-    const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                            \
-        widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)), \
-        training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt,  \
-        training, eps, {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                            \
-    put(gradInput, grad, outputMask.at(0));                                                                                \
-    put(gradWeight, grad_weight, outputMask.at(1));                                                                        \
-    put(gradBias, grad_bias, outputMask.at(2));                                                                            \
+#define BATCH_NORM_BACKWARD(NAME)                                                                                            \
+  OP(NAME) {                                                                                                                 \
+    const Placement placement(gradInput);                                                                                    \
+    require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                                   \
+    TORCH_CHECK(!training || input.numel() == 0 || (present(saveMean) && present(saveInvstd)), "batch norm: no statistics"); \
+    const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                              \
+        widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)),   \
+        training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt,    \
+        training, eps, {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                              \
+    put(gradInput, grad, outputMask.at(0));                                                                                  \
+    put(gradWeight, grad_weight, outputMask.at(1));                                                                          \
+    put(gradBias, grad_bias, outputMask.at(2));                                                                              \
   }
 BATCH_NORM_BACKWARD(aclnnBatchNormBackward)
 BATCH_NORM_BACKWARD(aclnnFastBatchNormBackward)

@@ -40,7 +40,8 @@ at::Tensor eight_by_four(const at::Tensor& x, const at::Tensor& weight, const at
   const at::Tensor rows = given(correction) ? unpacked(x) - 8 : unpacked(x), w = unpacked(weight);
   if (!given(scale)) return given(correction) ? at::matmul(rows, w) + widened(correction) : at::matmul(rows, w);
   const at::Tensor scales = scale_of(scale).reshape({-1, w.size(1)});
-  TORCH_CHECK(w.size(0) % scales.size(0) == 0, "grouped matmul: weights of ", w.size(0), " rows in ", scales.size(0), " parts");
+  TORCH_CHECK(scales.size(0) != 0 && w.size(0) % scales.size(0) == 0, "grouped matmul: weights of ", w.size(0), " rows in ",
+              scales.size(0), " parts");
   const int64_t part = w.size(0) / scales.size(0);
   at::Tensor sum = at::zeros({rows.size(0), w.size(1)}, at::kFloat);
   for (int64_t i = 0; i < scales.size(0); ++i) {

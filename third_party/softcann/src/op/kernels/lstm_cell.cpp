@@ -29,6 +29,8 @@ OP(aclnnThnnFusedLstmCell) {
   put(storageOut, at::cat({gates.input, gates.forget, gates.cell, gates.output}, 1));
 }
 OP(aclnnThnnFusedLstmCellBackward) {
+  TORCH_CHECK(storage.dim() == 2 && cx.dim() == 2 && storage.size(1) == 4 * cx.size(1), "LSTM cell: gates of ", storage.sizes(),
+              " for a cell of ", cx.sizes());
   const std::vector<at::Tensor> kept = widened(storage).chunk(4, 1);
   const Gates gates{kept[0], kept[1], kept[2], kept[3]};
   const at::Tensor tanh_cell = at::tanh(widened(cy));

@@ -16,6 +16,8 @@ using namespace softcann;
 
 namespace {
 
+constexpr std::chrono::milliseconds kAbortLooks{5};  // nobody wakes who waits when a stream's tasks are dropped
+
 struct HostCall {
   aclrtHostFunc function;
   void* argument;
@@ -49,7 +51,9 @@ void softcann::run_host_function(const std::atomic<uint64_t>& subscribed, aclrtH
   HostThread& thread = all.by_id[id];
   thread.queue.push_back(&call);
   all.changed.notify_all();
-  all.changed.wait(lock, [&] { return call.done || subscribed.load(std::memory_order_acquire) != id; });
+  const auto over = [&] { return call.done || subscribed.load(std::memory_order_acquire) != id || Stream::drops_this_task(); };
+  while (!all.changed.wait_for(lock, kAbortLooks, over)) {
+  }
   if (call.done) return;
   const auto place = std::find(thread.queue.begin(), thread.queue.end(), &call);
   if (place == thread.queue.end()) return all.changed.wait(lock, [&] { return call.done; });  // it is at it

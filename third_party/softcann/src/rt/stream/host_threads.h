@@ -6,7 +6,7 @@
 namespace softcann {
 
 // Runs the function and returns when it has ended: in the thread that is subscribed to the stream, when it comes for it, or,
-// where none is or it leaves before that, in this one.
+// where none is, it leaves before that, or the stream's tasks are dropped, in this one.
 void run_host_function(const std::atomic<uint64_t>& subscribed, aclrtHostFunc function, void* argument);
 
 }  // namespace softcann
