@@ -76,7 +76,7 @@ def lazy_init() -> None:
             _initialized = True
             _C._end_init()
             _pin_threads()
-            _log.debug("opened: %s", logs.lazily(lambda: _opened(choice)))
+            _log.info("opened: %s", logs.lazily(lambda: _opened(choice)))
         finally:
             _initializing.active = False
 

@@ -268,7 +268,7 @@ OP(atbRope) {
     const at::Tensor heads = widened(x).reshape({cos.size(0), -1, size});
     const at::Tensor halves = heads.view({cos.size(0), heads.size(1), coefficient / 2, 2, size / coefficient});
     const at::Tensor turned = at::stack({-halves.select(3, 1), halves.select(3, 0)}, 3).reshape(heads.sizes());
-    put(to, heads * widened(cos).unsqueeze(1) + turned * widened(sin).unsqueeze(1));
+    put_reshaped(to, heads * widened(cos).unsqueeze(1) + turned * widened(sin).unsqueeze(1));
   };
   turn(query, queryOut);
   turn(key, keyOut);
