@@ -247,6 +247,14 @@ def test_what_is_not_served_is_refused(named):
                                                      None, 0, 0, None, named.stream), "Mish")
 
 
+@pytest.mark.parametrize("name, inputs, attributes, result", [
+    ("Mish", [torch.ones(4, 6)], {}, (6, 4)), ("Transpose", [torch.ones(4, 6), [1, 0]], {}, (4, 6)),
+    ("ReduceSum", [torch.ones(4, 6), [1]], {"keep_dims": True}, (4,)), ("MatMul", [torch.ones(2, 3), torch.ones(3, 4)], {}, (4, 2))])
+def test_a_result_of_as_many_elements_in_another_shape_is_refused(named, name, inputs, attributes, result):
+    with pytest.raises(RuntimeError, match="the result has shape"):
+        named(name, inputs, [torch.empty(result)], **attributes)
+
+
 @pytest.mark.parametrize("keep", [1.0, 0.5])
 def test_layer_of_attention(named, keep):
     torch.manual_seed(5)

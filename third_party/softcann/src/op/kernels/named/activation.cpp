@@ -4,77 +4,76 @@
 
 using namespace softcann::op;
 
-NAMED(Relu) { put_reshaped(call.out(0), at::relu(call.in(0))); }
+NAMED(Relu) { put(call.out(0), at::relu(call.in(0))); }
 NAMED(Elu) {
-  put_reshaped(call.out(0), at::elu(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
-                                    call.attribute("input_scale", 1.0F)));
+  put(call.out(0), at::elu(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
+                           call.attribute("input_scale", 1.0F)));
 }
-NAMED(CeluV2) { put_reshaped(call.out(0), at::celu(widened(call.in(0)), call.attribute("alpha", 1.0F))); }
-NAMED(Selu) { put_reshaped(call.out(0), at::selu(widened(call.in(0)))); }
-NAMED(Gelu) { put_reshaped(call.out(0), at::gelu(widened(call.in(0)), "tanh")); }
-NAMED(HardSwish) { put_reshaped(call.out(0), at::hardswish(widened(call.in(0)))); }
+NAMED(CeluV2) { put(call.out(0), at::celu(widened(call.in(0)), call.attribute("alpha", 1.0F))); }
+NAMED(Selu) { put(call.out(0), at::selu(widened(call.in(0)))); }
+NAMED(Gelu) { put(call.out(0), at::gelu(widened(call.in(0)), "tanh")); }
+NAMED(HardSwish) { put(call.out(0), at::hardswish(widened(call.in(0)))); }
 NAMED(HardSigmoid) {
-  put_reshaped(call.out(0), (widened(call.in(0)) * call.attribute("alpha", 1.0F / 6) + call.attribute("beta", 0.5F)).clamp(0, 1));
+  put(call.out(0), (widened(call.in(0)) * call.attribute("alpha", 1.0F / 6) + call.attribute("beta", 0.5F)).clamp(0, 1));
 }
 NAMED(SoftplusV2) {
-  put_reshaped(call.out(0), at::softplus(widened(call.in(0)), call.attribute("beta", 1.0F), call.attribute("threshold", 20.0F)));
+  put(call.out(0), at::softplus(widened(call.in(0)), call.attribute("beta", 1.0F), call.attribute("threshold", 20.0F)));
 }
-NAMED(LeakyRelu) { put_reshaped(call.out(0), at::leaky_relu(widened(call.in(0)), call.attribute("negative_slope", 0.0F))); }
-NAMED(LogSigmoid) { put_reshaped(call.out(0), at::log_sigmoid(widened(call.in(0)))); }
-NAMED(SoftShrink) { put_reshaped(call.out(0), at::softshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
-NAMED(HardShrink) { put_reshaped(call.out(0), at::hardshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
+NAMED(LeakyRelu) { put(call.out(0), at::leaky_relu(widened(call.in(0)), call.attribute("negative_slope", 0.0F))); }
+NAMED(LogSigmoid) { put(call.out(0), at::log_sigmoid(widened(call.in(0)))); }
+NAMED(SoftShrink) { put(call.out(0), at::softshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
+NAMED(HardShrink) { put(call.out(0), at::hardshrink(widened(call.in(0)), call.attribute("lambd", 0.5F))); }
 NAMED(ThresholdV2D) {
-  put_reshaped(call.out(0), at::threshold(call.in(0), call.attribute("threshold", 0.0F), call.attribute("value", 0.0F)));
+  put(call.out(0), at::threshold(call.in(0), call.attribute("threshold", 0.0F), call.attribute("value", 0.0F)));
 }
-NAMED(GLU) { put_reshaped(call.out(0), at::glu(widened(call.in(0)), call.attribute<int64_t>("dim", -1))); }
-NAMED(Mish) { put_reshaped(call.out(0), at::mish(call.in(0))); }
+NAMED(GLU) { put(call.out(0), at::glu(widened(call.in(0)), call.attribute<int64_t>("dim", -1))); }
+NAMED(Mish) { put(call.out(0), at::mish(call.in(0))); }
 
 namespace {
 at::Tensor swish(const at::Tensor& x, double scale) { return x * at::sigmoid(x * scale); }
 }  // namespace
 
-NAMED(Swish) { put_reshaped(call.out(0), swish(widened(call.in(0)), call.attribute("scale", 1.0F))); }
+NAMED(Swish) { put(call.out(0), swish(widened(call.in(0)), call.attribute("scale", 1.0F))); }
 
 // The gradient and the operand, or the result where only that is needed; in the order that CANN has.
-NAMED(ReluGrad) { put_reshaped(call.out(0), widened(call.in(0)) * call.in(1).gt(0)); }
-NAMED(SigmoidGrad) { put_reshaped(call.out(0), widened(call.in(1)) * widened(call.in(0)) * (1 - widened(call.in(0)))); }
-NAMED(TanhGrad) { put_reshaped(call.out(0), widened(call.in(1)) * (1 - widened(call.in(0)).square())); }
-NAMED(GeluGrad) { put_reshaped(call.out(0), at::gelu_backward(widened(call.in(0)), widened(call.in(1)), "tanh")); }
-NAMED(HardSwishGrad) { put_reshaped(call.out(0), at::hardswish_backward(widened(call.in(0)), widened(call.in(1)))); }
-NAMED(HardSigmoidGrad) { put_reshaped(call.out(0), at::hardsigmoid_backward(widened(call.in(0)), widened(call.in(1)))); }
-NAMED(LogSigmoidGrad) { put_reshaped(call.out(0), widened(call.in(0)) * at::sigmoid(-widened(call.in(1)))); }
+NAMED(ReluGrad) { put(call.out(0), widened(call.in(0)) * call.in(1).gt(0)); }
+NAMED(SigmoidGrad) { put(call.out(0), widened(call.in(1)) * widened(call.in(0)) * (1 - widened(call.in(0)))); }
+NAMED(TanhGrad) { put(call.out(0), widened(call.in(1)) * (1 - widened(call.in(0)).square())); }
+NAMED(GeluGrad) { put(call.out(0), at::gelu_backward(widened(call.in(0)), widened(call.in(1)), "tanh")); }
+NAMED(HardSwishGrad) { put(call.out(0), at::hardswish_backward(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(HardSigmoidGrad) { put(call.out(0), at::hardsigmoid_backward(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(LogSigmoidGrad) { put(call.out(0), widened(call.in(0)) * at::sigmoid(-widened(call.in(1)))); }
 NAMED(SoftplusV2Grad) {
-  put_reshaped(call.out(0), at::softplus_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("beta", 1.0F),
-                                                  call.attribute("threshold", 20.0F)));
+  put(call.out(0), at::softplus_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("beta", 1.0F),
+                                         call.attribute("threshold", 20.0F)));
 }
 NAMED(LeakyReluGrad) {
-  put_reshaped(call.out(0),
-               at::leaky_relu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("negative_slope", 0.0F), false));
+  put(call.out(0),
+      at::leaky_relu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("negative_slope", 0.0F), false));
 }
 NAMED(EluGradV2) {
-  put_reshaped(call.out(0),
-               at::elu_backward(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
-                                call.attribute("input_scale", 1.0F), call.attribute("is_result", true), widened(call.in(1))));
+  put(call.out(0), at::elu_backward(widened(call.in(0)), call.attribute("alpha", 1.0F), call.attribute("scale", 1.0F),
+                                    call.attribute("input_scale", 1.0F), call.attribute("is_result", true), widened(call.in(1))));
 }
 NAMED(HardtanhGrad) {
-  put_reshaped(call.out(0), at::hardtanh_backward(widened(call.in(1)), widened(call.in(0)), call.attribute("min_val", -1.0F),
-                                                  call.attribute("max_val", 1.0F)));
+  put(call.out(0), at::hardtanh_backward(widened(call.in(1)), widened(call.in(0)), call.attribute("min_val", -1.0F),
+                                         call.attribute("max_val", 1.0F)));
 }
 NAMED(SoftShrinkGrad) {
-  put_reshaped(call.out(0), at::softshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
+  put(call.out(0), at::softshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
 }
 NAMED(HardShrinkGrad) {
-  put_reshaped(call.out(0), at::hardshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
+  put(call.out(0), at::hardshrink_backward(widened(call.in(0)), widened(call.in(1)), call.attribute("lambd", 0.5F)));
 }
-NAMED(ThresholdGradV2D) { put_reshaped(call.out(0), widened(call.in(0)) * call.in(1).gt(call.attribute("threshold", 0.0F))); }
+NAMED(ThresholdGradV2D) { put(call.out(0), widened(call.in(0)) * call.in(1).gt(call.attribute("threshold", 0.0F))); }
 NAMED(GLUGrad) {
-  put_reshaped(call.out(0), at::glu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute<int64_t>("dim", -1)));
+  put(call.out(0), at::glu_backward(widened(call.in(0)), widened(call.in(1)), call.attribute<int64_t>("dim", -1)));
 }
-NAMED(MishGrad) { put_reshaped(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
-NAMED(SiluGrad) { put_reshaped(call.out(0), at::silu_backward(widened(call.in(0)), widened(call.in(1)))); }
+NAMED(MishGrad) { put(call.out(0), at::mish_backward(call.in(0), call.in(1))); }
+NAMED(SiluGrad) { put(call.out(0), at::silu_backward(widened(call.in(0)), widened(call.in(1)))); }
 NAMED(SwishGrad) {
   const at::Tensor x = widened(call.in(1));
   const double scale = call.attribute("scale", 1.0F);
   const at::Tensor gate = at::sigmoid(x * scale);
-  put_reshaped(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
+  put(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
 }

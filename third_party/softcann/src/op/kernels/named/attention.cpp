@@ -27,8 +27,8 @@ NAMED(AttentionScore) {
   at::Tensor weights = dropped(softmax, call.in(5), call.attribute("keep_prob", 1.0F));
   if (call.attribute("bmm_score_transpose_a", false)) weights = weights.transpose(-2, -1);
   const at::Tensor result = at::matmul(weights, input(call, 2, "bmm_score_transpose_b"));
-  put_reshaped(call.out(0), result.transpose(1, 2).reshape(call.out(0).sizes()));
-  put_reshaped(call.out(1), softmax);
+  put_reshaped(call.out(0), result.transpose(1, 2));
+  put(call.out(1), softmax);
 }
 
 namespace {
@@ -48,10 +48,10 @@ NAMED(AttentionLnQKV) {
   const auto [variance, mean] = at::var_mean(x, {-1}, /*correction=*/0, /*keepdim=*/true);
   const at::Tensor scaled = (x - mean) * (variance + call.attribute("epsilon", 1e-7F)).rsqrt() * widened(call.in(4));
   const at::Tensor normal = (scaled + widened(call.in(5))).to(call.out(0).scalar_type());
-  put_reshaped(call.out(0), normal);
+  put(call.out(0), normal);
   for (size_t i = 1; i < 4; ++i) put_heads(call.out(i), widened(normal), call.in(i), call.in(i + 5));
-  put_reshaped(call.out(4), mean.reshape(call.out(4).sizes()));
-  put_reshaped(call.out(5), variance.reshape(call.out(5).sizes()));
+  put_reshaped(call.out(4), mean);
+  put_reshaped(call.out(5), variance);
 }
 
 namespace {
@@ -98,12 +98,11 @@ NAMED(MultiHeadAttention) {
   const at::Tensor softmax = at::softmax(scores, -1);
   const at::Tensor kept = layer.share < 1 ? dropped(softmax, call.in(12), layer.share) : softmax;
   const at::Tensor context = layer.joined(at::matmul(kept, value));
-  put_reshaped(call.out(0), linear(context, call.in(7), call.in(11)).reshape(call.out(0).sizes()));
-  if (call.in(12).defined() && call.out(1).numel() == call.in(12).numel())
-    put_reshaped(call.out(1), call.in(12).reshape(call.out(1).sizes()));
+  put_reshaped(call.out(0), linear(context, call.in(7), call.in(11)));
+  if (call.in(12).defined() && call.out(1).numel() == call.in(12).numel()) put_reshaped(call.out(1), call.in(12));
   size_t i = 2;
   for (const at::Tensor& part : {query, key, value, softmax, kept, context}) {
-    put_reshaped(call.out(i), part.reshape(call.out(i).sizes()));
+    put_reshaped(call.out(i), part);
     ++i;
   }
 }
@@ -125,7 +124,7 @@ NAMED(MultiHeadAttentionGrad) {
   const at::Tensor parts[] = {layer.joined(at::matmul(scores, key)), layer.joined(at::matmul(scores.transpose(-2, -1), query)),
                               layer.joined(at::matmul(kept.transpose(-2, -1), rows))};
   const auto store = [&](size_t i, const at::Tensor& grad) {
-    if (i < call.outputs() && call.out(i).defined()) put_reshaped(call.out(i), grad.reshape(call.out(i).sizes()));
+    if (i < call.outputs() && call.out(i).defined()) put_reshaped(call.out(i), grad);
   };
   for (size_t i = 0; i < 3; ++i) {
     store(i, at::matmul(parts[i].t(), widened(call.in(i))));

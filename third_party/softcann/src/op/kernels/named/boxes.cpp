@@ -34,7 +34,7 @@ NAMED(BoundingBoxEncode) {
   const at::Tensor deltas = at::stack({(truth.x - anchor.x) / anchor.width, (truth.y - anchor.y) / anchor.height,
                                        (truth.width / anchor.width).log(), (truth.height / anchor.height).log()},
                                       -1);
-  put_reshaped(call.out(0), (deltas - row_of(call, "means", 0)) / row_of(call, "stds", 1));
+  put(call.out(0), (deltas - row_of(call, "means", 0)) / row_of(call, "stds", 1));
 }
 NAMED(BoundingBoxDecode) {
   const Centred roi(widened(call.in(0)));
@@ -46,9 +46,9 @@ NAMED(BoundingBoxDecode) {
   const auto shape = call.attribute<Integers>("max_shape", {});
   TORCH_CHECK(!shape.empty(), "max_shape is missing");
   const int64_t bottom = shape[0] - 1, right = (shape.size() > 1 ? shape[1] : shape[0]) - 1;
-  put_reshaped(call.out(0), at::stack({(x - across).clamp(0, right), (y - down).clamp(0, bottom), (x + across).clamp(0, right),
-                                       (y + down).clamp(0, bottom)},
-                                      -1));
+  put(call.out(0), at::stack({(x - across).clamp(0, right), (y - down).clamp(0, bottom), (x + across).clamp(0, right),
+                              (y + down).clamp(0, bottom)},
+                             -1));
 }
 
 // Anchors and boxes [n, 4], strides [n]: the centre's place in its cell, and the logarithms of the ratios of the sides.
@@ -59,11 +59,11 @@ NAMED(YoloBoxesEncode) {
   const auto place = [&](const at::Tensor& from, const at::Tensor& to) {
     return ((to - from) / stride + 0.5).clamp(tiny, 1 - tiny);
   };
-  put_reshaped(call.out(0), at::stack({place((anchor.left + anchor.right) / 2, (truth.left + truth.right) / 2),
-                                       place((anchor.top + anchor.bottom) / 2, (truth.top + truth.bottom) / 2),
-                                       (truth.width() / anchor.width()).clamp_min(tiny).log(),
-                                       (truth.height() / anchor.height()).clamp_min(tiny).log()},
-                                      -1));
+  put(call.out(0), at::stack({place((anchor.left + anchor.right) / 2, (truth.left + truth.right) / 2),
+                              place((anchor.top + anchor.bottom) / 2, (truth.top + truth.bottom) / 2),
+                              (truth.width() / anchor.width()).clamp_min(tiny).log(),
+                              (truth.height() / anchor.height()).clamp_min(tiny).log()},
+                             -1));
 }
 
 // Anchors [n] get 1 + the number of their box: by their own largest overlap, then by being the best anchor of a box.
@@ -81,7 +81,7 @@ NAMED(GridAssignPositive) {
     const at::Tensor chosen = all ? overlaps[box].eq(best_of_box[box]) : places.eq(anchor_of_box[box]);
     result = result.masked_fill(chosen.logical_and(responsible), box + 1);
   }
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }
 
 // Boxes [n, 4] by their corners: 1 for each anchor of the cells of a feature map that hold a centre.
@@ -96,5 +96,5 @@ NAMED(AnchorResponseFlags) {
     return (centre / stride[axis]).floor().to(at::kLong).clamp(0, map[1 - axis] - 1);
   };
   const at::Tensor flags = at::zeros({map[0] * map[1]}, at::kByte).index_fill_(0, cell(1) * map[1] + cell(0), 1);
-  put_reshaped(call.out(0), flags.repeat_interleave(anchors));
+  put(call.out(0), flags.repeat_interleave(anchors));
 }

@@ -66,7 +66,7 @@ void convolve(const Named& call, size_t dims) {
   TORCH_CHECK(!call.in(3).defined() && call.attribute<int64_t>("offset_x", 0) == 0, "offsets are not supported");
   const at::Tensor y = Convolution(call, dims, {0, 1}).forward(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)));
   TORCH_CHECK(y.sizes() == call.out(0).sizes(), "the result is ", y.sizes(), ", the output ", call.out(0).sizes());
-  put_reshaped(call.out(0), y);
+  put(call.out(0), y);
 }
 // The sizes of the result, x, filter, bias.
 void convolve_transposed(const Named& call, size_t dims) {
@@ -76,17 +76,15 @@ void convolve_transposed(const Named& call, size_t dims) {
     shape[1] = y.size(1);
     y = y + widened(call.in(3)).reshape(shape);
   }
-  put_reshaped(call.out(0), y);
+  put(call.out(0), y);
 }
 // The sizes of x, filter, the gradient.
 void convolution_input(const Named& call, size_t dims) {
-  put_reshaped(call.out(0),
-               Convolution(call, dims, {1, 2}).for_input(call.integers(0), widened(call.in(1)), widened(call.in(2))));
+  put(call.out(0), Convolution(call, dims, {1, 2}).for_input(call.integers(0), widened(call.in(1)), widened(call.in(2))));
 }
 // x, the sizes of the filter, the gradient.
 void convolution_filter(const Named& call, size_t dims) {
-  put_reshaped(call.out(0),
-               Convolution(call, dims, {0, 2}).for_filter(widened(call.in(0)), call.integers(1), widened(call.in(2))));
+  put(call.out(0), Convolution(call, dims, {0, 2}).for_filter(widened(call.in(0)), call.integers(1), widened(call.in(2))));
 }
 
 }  // namespace
@@ -112,7 +110,7 @@ NAMED(DepthwiseConv2DBackpropInput) {
   const Integers sizes = call.integers(0);
   at::Tensor filter = widened(call.in(1));
   if (by_channel(filter.sizes().vec(), sizes[1])) filter = filter.transpose(0, 1);
-  put_reshaped(call.out(0), Convolution(call, 2, {1, 2}).for_input(sizes, filter, widened(call.in(2))));
+  put(call.out(0), Convolution(call, 2, {1, 2}).for_input(sizes, filter, widened(call.in(2))));
 }
 // x, the sizes of the filter, the gradient.
 NAMED(DepthwiseConv2DBackpropFilter) {

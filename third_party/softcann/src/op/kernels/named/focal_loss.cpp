@@ -50,7 +50,7 @@ NAMED(SigmoidFocalLossGrad) {
   const at::Tensor of_class = q.pow(focal.gamma) * (focal.gamma * p * at::log_sigmoid(x) - q) * focal.alpha;
   const at::Tensor of_others = p.pow(focal.gamma) * (p - focal.gamma * q * at::log_sigmoid(-x)) * (1 - focal.alpha);
   const at::Tensor gradient = at::where(is_class, of_class, of_others) * focal.upstream(call.in(2), x.numel());
-  put_reshaped(call.out(0), weighted(gradient, call.in(3)));
+  put(call.out(0), weighted(gradient, call.in(3)));
 }
 // Probabilities [rows, classes], 1 for the class and 0 for others, (weights). Each column of the result has the row's loss.
 NAMED(SoftmaxFocalLoss) {
@@ -66,5 +66,5 @@ NAMED(SoftmaxFocalLossGrad) {
   const at::Tensor own = (p * is_class).sum({1}, true);
   const at::Tensor by_score =
       (focal.gamma * (1 - own).pow(focal.gamma - 1) * own * log_of(own) - (1 - own).pow(focal.gamma)) * focal.alpha;
-  put_reshaped(call.out(0), weighted(by_score * (is_class - p) * focal.upstream(call.in(2), p.size(0)), call.in(3)));
+  put(call.out(0), weighted(by_score * (is_class - p) * focal.upstream(call.in(2), p.size(0)), call.in(3)));
 }

@@ -24,7 +24,7 @@ c10::List<std::optional<at::Tensor>> indices_of(const Named& call, const Integer
 NAMED(OneHotD) {
   const auto depth = call.attribute<int64_t>("depth", 0), axis = call.attribute<int64_t>("axis", -1);
   const at::Tensor index = call.in(0).to(at::kLong), on = at::arange(depth).eq(index.unsqueeze(-1));
-  put_reshaped(call.out(0), at::where(on, call.number(1), call.number(2)).movedim(-1, axis));
+  put(call.out(0), at::where(on, call.number(1), call.number(2)).movedim(-1, axis));
 }
 // x, indices, the axis: the first `batch_dims` dimensions of both are the same, and each of their elements has its own indices.
 NAMED(GatherV2) {
@@ -41,28 +41,25 @@ NAMED(GatherV2) {
   const int64_t before = c10::multiply_integers(x.sizes().slice(batched, axis - batched)),
                 after = c10::multiply_integers(x.sizes().slice(axis + 1));
   const at::Tensor chosen = index.reshape({batches, 1, -1, 1}).expand({-1, before, -1, after});
-  put_reshaped(call.out(0), x.reshape({batches, before, length, after}).gather(2, chosen).reshape(call.out(0).sizes()));
+  put_reshaped(call.out(0), x.reshape({batches, before, length, after}).gather(2, chosen));
 }
 NAMED(GatherV2D) {
   put_reshaped(call.out(0), call.in(0).index_select(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong).flatten()));
 }
-NAMED(GatherElements) {
-  put_reshaped(call.out(0), call.in(0).gather(call.attribute<int64_t>("dim", 0), call.in(1).to(at::kLong)));
-}
+NAMED(GatherElements) { put(call.out(0), call.in(0).gather(call.attribute<int64_t>("dim", 0), call.in(1).to(at::kLong))); }
 // x, which dimensions have an index, (strides,) the indices.
-NAMED(Index) { put_reshaped(call.out(0), at::index(call.in(0), indices_of(call, call.integers(1), 3))); }
+NAMED(Index) { put(call.out(0), at::index(call.in(0), indices_of(call, call.integers(1), 3))); }
 NAMED(IndexPutV2) {
   const bool accumulate = call.attribute("accumulate", false);
   const bool wide = accumulate && low_precision(call.in(0));  // sums over repeated places deserve float32
   at::Tensor made = wide ? widened(call.in(0)) : call.in(0).clone();
-  put_reshaped(call.out(0),
-               made.index_put_(indices_of(call, call.integers(2), 4), wide ? widened(call.in(1)) : call.in(1), accumulate));
+  put(call.out(0), made.index_put_(indices_of(call, call.integers(2), 4), wide ? widened(call.in(1)) : call.in(1), accumulate));
 }
 NAMED(InplaceIndexAdd) {
-  put_reshaped(call.out(0), call.in(0).index_add(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong),
-                                                 call.in(3).defined() ? call.in(2) * call.in(3) : call.in(2)));
+  put(call.out(0), call.in(0).index_add(call.attribute<int64_t>("axis", 0), call.in(1).to(at::kLong),
+                                        call.in(3).defined() ? call.in(2) * call.in(3) : call.in(2)));
 }
-NAMED(MaskedScatter) { put_reshaped(call.out(0), call.in(0).masked_scatter(call.in(1), call.in(2))); }
+NAMED(MaskedScatter) { put(call.out(0), call.in(0).masked_scatter(call.in(1), call.in(2))); }
 // How many there are depends on the values.
 NAMED(MaskedSelect) { call.give(0, call.in(0).masked_select(call.in(1))); }
 NAMED(NonZero) {
@@ -75,8 +72,7 @@ NAMED(ScatterElements) {
   TORCH_CHECK(how == "none" || how == "add", "reduction ", how, " is not supported");
   const at::Tensor index = call.in(1).to(at::kLong);
   const auto axis = call.attribute<int64_t>("axis", 0);
-  put_reshaped(call.out(0),
-               how == "add" ? call.in(0).scatter_add(axis, index, call.in(2)) : call.in(0).scatter(axis, index, call.in(2)));
+  put(call.out(0), how == "add" ? call.in(0).scatter_add(axis, index, call.in(2)) : call.in(0).scatter(axis, index, call.in(2)));
 }
 // The same, of indices that lack the dimension.
 NAMED(ArgMaxGrad) {
@@ -86,17 +82,17 @@ NAMED(ArgMaxGrad) {
     index = index.unsqueeze(axis);
     update = update.unsqueeze(axis);
   }
-  put_reshaped(call.out(0), call.in(0).scatter(axis, index, update));
+  put(call.out(0), call.in(0).scatter(axis, index, update));
 }
 NAMED(OneHot) {
   TORCH_CHECK(call.attribute<int64_t>("axis", -1) == -1, "axis other than -1 is not supported");
   const at::Tensor hit = call.in(0).unsqueeze(-1).eq(at::arange(call.integers(1)[0]));
-  put_reshaped(call.out(0), at::where(hit, call.in(2).reshape({}), call.in(3).reshape({})));
+  put(call.out(0), at::where(hit, call.in(2).reshape({}), call.in(3).reshape({})));
 }
 NAMED(EmbeddingDenseGrad) {
-  put_reshaped(call.out(0), at::embedding_dense_backward(
-                                widened(call.in(0)), call.in(1).to(at::kLong), call.attribute<int64_t>("num_weights", 0),
-                                call.attribute<int64_t>("padding_idx", -1), call.attribute("scale_grad_by_freq", false)));
+  put(call.out(0),
+      at::embedding_dense_backward(widened(call.in(0)), call.in(1).to(at::kLong), call.attribute<int64_t>("num_weights", 0),
+                                   call.attribute<int64_t>("padding_idx", -1), call.attribute("scale_grad_by_freq", false)));
 }
 // Rows of x get value[i] from start[i, row] to end[i, row] along an axis; later ranges win.
 NAMED(MaskedFillRange) {
@@ -112,5 +108,5 @@ NAMED(MaskedFillRange) {
     if (result.dim() > 1) shape[0] = hit.size(0);
     result.masked_fill_(hit.reshape(shape), call.in(3)[i].to(result.scalar_type()));
   }
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }

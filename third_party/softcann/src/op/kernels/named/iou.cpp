@@ -93,17 +93,15 @@ at::Tensor gradient_of(const Named& call, const Pairs& pairs) { return widened(c
 // The overlap less the part of the hull that neither covers.
 NAMED(GIoU) {
   const Pairs pairs(call, 0);
-  put_reshaped(call.out(0), pairs.both / pairs.below - 1 + pairs.whole / (pairs.width * pairs.height));
+  put(call.out(0), pairs.both / pairs.below - 1 + pairs.whole / (pairs.width * pairs.height));
 }
 NAMED(GIoUGrad) {
   const Pairs pairs(call, 1);
   const RatioSlopes ratio(pairs);
   const at::Tensor by = gradient_of(call, pairs), hull = pairs.width * pairs.height, by_hull = -by * pairs.whole / hull.square();
   const at::Tensor both = by * (ratio.both - 1 / hull), width = by_hull * pairs.height, height = by_hull * pairs.width;
-  put_reshaped(call.out(0),
-               of_first(pairs, collected(pairs, pairs.a, pairs.b, {both, by * (ratio.first + 1 / hull), width, height})));
-  put_reshaped(call.out(1),
-               of_second(pairs, collected(pairs, pairs.b, pairs.a, {both, by * (ratio.second + 1 / hull), width, height})));
+  put(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, {both, by * (ratio.first + 1 / hull), width, height})));
+  put(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, {both, by * (ratio.second + 1 / hull), width, height})));
 }
 
 // The overlap less the squared distance of the centres over that of the hull's corners.
@@ -111,8 +109,7 @@ NAMED(DIoU) {
   const Pairs pairs(call, 0);
   const at::Tensor x = (pairs.a.left + pairs.a.right - pairs.b.left - pairs.b.right) / 2,
                    y = (pairs.a.top + pairs.a.bottom - pairs.b.top - pairs.b.bottom) / 2;
-  put_reshaped(call.out(0),
-               pairs.both / pairs.below - (x.square() + y.square()) / (pairs.width.square() + pairs.height.square()));
+  put(call.out(0), pairs.both / pairs.below - (x.square() + y.square()) / (pairs.width.square() + pairs.height.square()));
 }
 
 namespace {
@@ -135,16 +132,16 @@ std::array<Slopes, 2> distance_slopes(const Pairs& pairs, const at::Tensor& by) 
 NAMED(DIoUGrad) {
   const Pairs pairs(call, 1);
   const auto [first, second] = distance_slopes(pairs, gradient_of(call, pairs));
-  put_reshaped(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, first)));
-  put_reshaped(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
+  put(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, first)));
+  put(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
 }
 
 // The distance's, less how much the proportions differ; and the difference of the angles of the diagonals.
 NAMED(CIoU) {
   const Pairs pairs(call, 0);
   const Complete complete(pairs.a, pairs.b, pairs.mode);
-  put_reshaped(call.out(0), complete.ratio - complete.distance - complete.alpha * complete.aspect);
-  if (call.outputs() > 1) put_reshaped(call.out(1), complete.turn);
+  put(call.out(0), complete.ratio - complete.distance - complete.alpha * complete.aspect);
+  if (call.outputs() > 1) put(call.out(1), complete.turn);
 }
 // The weight of the proportions is a constant.
 NAMED(CIoUGrad) {
@@ -160,8 +157,8 @@ NAMED(CIoUGrad) {
   };
   rotate(first, pairs.a, -by_turn);
   rotate(second, pairs.b, by_turn);
-  put_reshaped(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, first)));
-  put_reshaped(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
+  put(call.out(0), of_first(pairs, collected(pairs, pairs.a, pairs.b, first)));
+  put(call.out(1), of_second(pairs, collected(pairs, pairs.b, pairs.a, second)));
 }
 
 // Boxes [n, 4] and [m, 4]: [m, n]; `aligned`: [4, n] and [4, n]: [n, 1].
@@ -175,5 +172,5 @@ NAMED(Iou) {
   };
   const at::Tensor overlap =
       overlap_of(boxes(0), boxes(1), call.attribute<std::string>("mode", "iou"), call.attribute("eps", 1.0F));
-  put_reshaped(call.out(0), overlap.reshape(call.out(0).sizes()));
+  put_reshaped(call.out(0), overlap);
 }

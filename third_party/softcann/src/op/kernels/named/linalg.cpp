@@ -12,7 +12,7 @@ at::Tensor transposed_if(const at::Tensor& matrix, bool transpose) { return tran
 void multiply(const Named& call) {
   const at::Tensor product = at::matmul(transposed_if(widened(call.in(0)), call.attribute("transpose_x1", false)),
                                         transposed_if(widened(call.in(1)), call.attribute("transpose_x2", false)));
-  put_reshaped(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
+  put(call.out(0), call.in(2).defined() ? product + widened(call.in(2)) : product);
 }
 
 }  // namespace
@@ -20,19 +20,18 @@ void multiply(const Named& call) {
 NAMED(MatMul) { multiply(call); }
 NAMED(MatMulV2) { multiply(call); }
 NAMED(BatchMatMul) {
-  put_reshaped(call.out(0), at::matmul(transposed_if(widened(call.in(0)), call.attribute("adj_x1", false)),
-                                       transposed_if(widened(call.in(1)), call.attribute("adj_x2", false))));
+  put(call.out(0), at::matmul(transposed_if(widened(call.in(0)), call.attribute("adj_x1", false)),
+                              transposed_if(widened(call.in(1)), call.attribute("adj_x2", false))));
 }
 // alpha a b + beta c
 NAMED(GEMM) {
   TORCH_CHECK(call.in(4).defined() && call.in(3).numel() == 1 && call.in(4).numel() == 1, "alpha and beta are one number each");
-  put_reshaped(call.out(0),
-               at::addmm(widened(call.in(2)), transposed_if(widened(call.in(0)), call.attribute("transpose_a", false)),
-                         transposed_if(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
-                         widened(call.in(3)).item()));
+  put(call.out(0), at::addmm(widened(call.in(2)), transposed_if(widened(call.in(0)), call.attribute("transpose_a", false)),
+                             transposed_if(widened(call.in(1)), call.attribute("transpose_b", false)), widened(call.in(4)).item(),
+                             widened(call.in(3)).item()));
 }
-NAMED(Dot) { put_reshaped(call.out(0), (widened(call.in(0)) * widened(call.in(1))).sum()); }
-NAMED(Trace) { put_reshaped(call.out(0), call.in(0).trace()); }
+NAMED(Dot) { put(call.out(0), (widened(call.in(0)) * widened(call.in(1))).sum()); }
+NAMED(Trace) { put(call.out(0), call.in(0).trace()); }
 
 // Gradient, x1, x2 and distances, all expanded to [..., P, R, M]: the gradient of x1 is summed over R. A p below 0
 // stands for infinity.
@@ -49,5 +48,5 @@ NAMED(CdistGrad) {
     slope = difference.sign() * difference.abs().pow(p - 1) * at::where(distance > 0, distance.pow(1 - p), 0.0);
     if (p < 1) slope = at::where(difference == 0, 0.0, slope);
   }
-  put_reshaped(call.out(0), (by * slope).sum({-2}));
+  put(call.out(0), (by * slope).sum({-2}));
 }

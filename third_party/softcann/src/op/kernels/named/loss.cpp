@@ -29,68 +29,64 @@ at::Tensor spread(const Named& call, const at::Tensor& by, const at::Tensor& eac
 
 // A value and its target: the sum, the mean or all of them.
 
-NAMED(MseLoss) { put_reshaped(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).square())); }
+NAMED(MseLoss) { put(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).square())); }
 NAMED(LpLoss) {
   TORCH_CHECK(call.attribute<int64_t>("p", 1) == 1, "p other than 1 is not supported");
-  put_reshaped(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).abs()));
+  put(call.out(0), reduced(call, (widened(call.in(0)) - widened(call.in(1))).abs()));
 }
 NAMED(SmoothL1LossV2) {
-  put_reshaped(call.out(0), reduced(call, at::smooth_l1_loss(widened(call.in(0)), widened(call.in(1)), at::Reduction::None,
-                                                             call.attribute("sigma", 1.0F))));
+  put(call.out(0), reduced(call, at::smooth_l1_loss(widened(call.in(0)), widened(call.in(1)), at::Reduction::None,
+                                                    call.attribute("sigma", 1.0F))));
 }
 // By logarithms of probabilities; batchmean divides by the first size.
 NAMED(KLDiv) {
   const at::Tensor x = widened(call.in(0)),
                    each = at::kl_div(x, widened(call.in(1)), at::Reduction::None, call.attribute("log_target", false));
-  put_reshaped(call.out(0),
-               call.attribute<std::string>("reduction", "mean") == "batchmean" ? each.sum() / x.size(0) : reduced(call, each));
+  put(call.out(0),
+      call.attribute<std::string>("reduction", "mean") == "batchmean" ? each.sum() / x.size(0) : reduced(call, each));
 }
 NAMED(BinaryCrossEntropy) {
   const std::optional<at::Tensor> weight = call.in(2).defined() ? std::optional(widened(call.in(2))) : std::nullopt;
-  put_reshaped(call.out(0),
-               reduced(call, at::binary_cross_entropy(widened(call.in(0)), widened(call.in(1)), weight, at::Reduction::None)));
+  put(call.out(0),
+      reduced(call, at::binary_cross_entropy(widened(call.in(0)), widened(call.in(1)), weight, at::Reduction::None)));
 }
 NAMED(SigmoidCrossEntropyWithLogitsV2) {
   const auto maybe = [&](size_t i) { return call.in(i).defined() ? std::optional(widened(call.in(i))) : std::nullopt; };
-  put_reshaped(call.out(0), reduced(call, at::binary_cross_entropy_with_logits(widened(call.in(0)), widened(call.in(1)), maybe(2),
-                                                                               maybe(3), at::Reduction::None)));
+  put(call.out(0), reduced(call, at::binary_cross_entropy_with_logits(widened(call.in(0)), widened(call.in(1)), maybe(2),
+                                                                      maybe(3), at::Reduction::None)));
 }
 // Logarithms of probabilities [N, C], classes [N], weights [C]: the loss, and the sum of the weights that counted.
 NAMED(NLLLoss) {
   const auto [loss, total] = at::nll_loss_forward(widened(call.in(0)), call.in(1).to(at::kLong), widened(call.in(2)),
                                                   reduction_of(call), call.attribute<int64_t>("ignore_index", -100));
-  put_reshaped(call.out(0), loss);
-  put_reshaped(call.out(1), total);
+  put(call.out(0), loss);
+  put(call.out(1), total);
 }
 // Scores and probabilities [N, C]: the loss [N], and its gradient for the scores.
 NAMED(SoftmaxCrossEntropyWithLogits) {
   const at::Tensor scores = widened(call.in(0)), labels = widened(call.in(1));
-  put_reshaped(call.out(0), -(labels * at::log_softmax(scores, 1)).sum(1));
-  put_reshaped(call.out(1), at::softmax(scores, 1) * labels.sum(1, true) - labels);
+  put(call.out(0), -(labels * at::log_softmax(scores, 1)).sum(1));
+  put(call.out(1), at::softmax(scores, 1) * labels.sum(1, true) - labels);
 }
 
 // Gradients.
-NAMED(MseLossGrad) {
-  put_reshaped(call.out(0), spread(call, widened(call.in(2)), 2 * (widened(call.in(0)) - widened(call.in(1)))));
-}
-NAMED(L1LossGrad) {
-  put_reshaped(call.out(0), spread(call, widened(call.in(0)), (widened(call.in(1)) - widened(call.in(2))).sgn()));
-}
+NAMED(MseLossGrad) { put(call.out(0), spread(call, widened(call.in(2)), 2 * (widened(call.in(0)) - widened(call.in(1))))); }
+NAMED(L1LossGrad) { put(call.out(0), spread(call, widened(call.in(0)), (widened(call.in(1)) - widened(call.in(2))).sgn())); }
 NAMED(SmoothL1LossGradV2) {
   const double sigma = call.attribute("sigma", 1.0F);
   const at::Tensor difference = widened(call.in(0)) - widened(call.in(1));
   const at::Tensor slope = sigma > 0 ? (difference / sigma).clamp(-1, 1) : difference.sgn();
-  put_reshaped(call.out(0), spread(call, widened(call.in(2)), slope));
+  put(call.out(0), spread(call, widened(call.in(2)), slope));
 }
 NAMED(KlDivLossGrad) {
   const at::Tensor target = widened(call.in(2)), share = call.attribute("log_target", false) ? target.exp() : target;
-  put_reshaped(call.out(0), spread(call, widened(call.in(0)), -share));
+  put(call.out(0), spread(call, widened(call.in(0)), -share));
 }
 NAMED(BinaryCrossEntropyGrad) {
   const at::Tensor x = widened(call.in(0)), target = widened(call.in(1));
   at::Tensor slope = (x - target) / (x * (1 - x)).clamp_min(1e-12);
   if (call.in(3).defined()) slope = slope * widened(call.in(3));
-  put_reshaped(call.out(0), spread(call, widened(call.in(2)), slope));
+  put(call.out(0), spread(call, widened(call.in(2)), slope));
 }
 NAMED(SigmoidCrossEntropyWithLogitsGradV2) {
   const at::Tensor x = widened(call.in(0)), target = widened(call.in(1)), share = at::sigmoid(x);
@@ -100,11 +96,10 @@ NAMED(SigmoidCrossEntropyWithLogitsGradV2) {
     slope = (weighed + 1 - target) * share - weighed;
   }
   if (call.in(3).defined()) slope = slope * widened(call.in(3));
-  put_reshaped(call.out(0), spread(call, widened(call.in(2)), slope));
+  put(call.out(0), spread(call, widened(call.in(2)), slope));
 }
 // x, the gradient, classes, weights, the sum of the weights that counted.
 NAMED(NLLLossGrad) {
-  put_reshaped(call.out(0),
-               at::nll_loss_backward(widened(call.in(1)), widened(call.in(0)), call.in(2).to(at::kLong), widened(call.in(3)),
-                                     reduction_of(call), call.attribute<int64_t>("ignore_index", -100), widened(call.in(4))));
+  put(call.out(0), at::nll_loss_backward(widened(call.in(1)), widened(call.in(0)), call.in(2).to(at::kLong), widened(call.in(3)),
+                                         reduction_of(call), call.attribute<int64_t>("ignore_index", -100), widened(call.in(4))));
 }

@@ -38,9 +38,9 @@ NAMED(NMSWithMask) {
   const std::vector<bool> stays = suppressed(ratio_of_all(widened(given).narrow(1, 0, 4)), call.attribute("iou_threshold", 0.5F));
   at::Tensor mask = at::zeros({given.size(0)}, at::kByte);
   for (size_t i = 0; i < stays.size(); ++i) mask[static_cast<int64_t>(i)].fill_(stays[i] ? 1 : 0);
-  put_reshaped(call.out(0), given.narrow(1, 0, call.out(0).size(1)));
-  put_reshaped(call.out(1), at::arange(given.size(0)));
-  put_reshaped(call.out(2), mask);
+  put(call.out(0), given.narrow(1, 0, call.out(0).size(1)));
+  put(call.out(1), at::arange(given.size(0)));
+  put(call.out(2), mask);
 }
 // Boxes [n, 4], scores [n], and a number each: how many at most, the overlap's and the score's threshold. `offset` is how much
 // longer than the difference of its corners a side is. The result has as many numbers as boxes stay.
@@ -56,7 +56,7 @@ NAMED(NonMaxSuppressionV4) {
   const Integers chosen = survivors(widened(call.in(0)), by_score(call.in(1), call.in(4).item<double>()),
                                     call.in(3).item<double>(), call.in(2).item<int64_t>());
   put_numbers(call.out(0), chosen);
-  put_reshaped(call.out(1), at::scalar_tensor(static_cast<int64_t>(chosen.size()), at::kLong));
+  put(call.out(1), at::scalar_tensor(static_cast<int64_t>(chosen.size()), at::kLong));
 }
 
 // Boxes [images, n, 1 or classes, 4], scores [images, n, classes]: of each class those that stay, of all the best.
@@ -84,10 +84,10 @@ NAMED(BatchMultiClassNonMaxSuppression) {
     kept[image].narrow(0, 0, order.size(0)).copy_(found.index_select(0, order));
     counts[image].fill_(order.size(0));
   }
-  put_reshaped(call.out(0), kept.narrow(2, 0, 4));
-  put_reshaped(call.out(1), kept.select(2, 4));
-  put_reshaped(call.out(2), kept.select(2, 5));
-  put_reshaped(call.out(3), counts);
+  put(call.out(0), kept.narrow(2, 0, 4));
+  put(call.out(1), kept.select(2, 4));
+  put(call.out(2), kept.select(2, 5));
+  put(call.out(3), counts);
 }
 
 namespace {

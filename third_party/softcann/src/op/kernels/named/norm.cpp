@@ -20,13 +20,13 @@ NAMED(BatchNorm) {
   call.check_channels_first(0, 4);
   TORCH_CHECK(!call.attribute("is_training", true), "is_training is not supported: call aclnnBatchNorm");
   const at::Tensor mean = widened(call.in(3)), variance = widened(call.in(4));
-  put_reshaped(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), mean, variance, false,
-                                           0, call.attribute("epsilon", 1e-4F), false));
+  put(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), mean, variance, false, 0,
+                                  call.attribute("epsilon", 1e-4F), false));
   for (size_t i = 1; i < call.outputs(); ++i) put_reshaped(call.out(i), i % 2 == 1 ? mean : variance);
 }
 NAMED(BNInfer) {
-  put_reshaped(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), widened(call.in(3)),
-                                           widened(call.in(4)), false, 0, call.attribute("epsilon", 1e-4F), false));
+  put(call.out(0), at::batch_norm(widened(call.in(0)), widened(call.in(1)), widened(call.in(2)), widened(call.in(3)),
+                                  widened(call.in(4)), false, 0, call.attribute("epsilon", 1e-4F), false));
 }
 // x, gamma, beta: y, mean and variance.
 NAMED(LayerNorm) {
@@ -39,9 +39,9 @@ NAMED(LayerNorm) {
   const auto shape = x.sizes().slice(first);
   if (call.in(1).defined()) y = y * widened(call.in(1)).reshape(shape);
   if (call.in(2).defined()) y = y + widened(call.in(2)).reshape(shape);
-  put_reshaped(call.out(0), y);
-  put_reshaped(call.out(1), mean);
-  put_reshaped(call.out(2), variance);
+  put(call.out(0), y);
+  put(call.out(1), mean);
+  put(call.out(2), variance);
 }
 // x, gamma, beta: y, mean, and one over the deviation.
 NAMED(LayerNormV3) {
@@ -50,9 +50,9 @@ NAMED(LayerNormV3) {
   const auto shape = x.sizes().slice(first);
   const auto part = [&](size_t i) { return call.in(i).defined() ? widened(call.in(i)).reshape(shape) : at::Tensor(); };
   const auto [y, mean, rstd] = at::native_layer_norm(x, shape, part(1), part(2), call.attribute("epsilon", 1e-7F));
-  put_reshaped(call.out(0), y);
-  put_reshaped(call.out(1), mean);
-  put_reshaped(call.out(2), rstd);
+  put(call.out(0), y);
+  put(call.out(1), mean);
+  put(call.out(2), rstd);
 }
 // x, gamma, beta: y, and mean and variance of each group.
 NAMED(GroupNorm) {
@@ -64,7 +64,7 @@ NAMED(GroupNorm) {
   Integers shape(static_cast<size_t>(x.dim()), 1);
   shape[1] = x.size(1);
   const at::Tensor y = ((rows - mean) * (variance + call.attribute("eps", 1e-5F)).rsqrt()).reshape(x.sizes());
-  put_reshaped(call.out(0), y * widened(call.in(1)).reshape(shape) + widened(call.in(2)).reshape(shape));
+  put(call.out(0), y * widened(call.in(1)).reshape(shape) + widened(call.in(2)).reshape(shape));
   put_reshaped(call.out(1), mean);
   put_reshaped(call.out(2), variance);
 }
@@ -76,10 +76,9 @@ NAMED(GroupNormSwish) {
   const auto [y, mean, rstd] =
       at::native_group_norm(x, widened(call.in(1)), widened(call.in(2)), x.size(0), x.size(1),
                             x.numel() / std::max<int64_t>(1, x.size(0) * x.size(1)), groups, call.attribute("eps", 1e-5F));
-  put_reshaped(call.out(0),
-               call.attribute("activate_swish", true) ? y * at::sigmoid(y * call.attribute("swish_scale", 1.0F)) : y);
-  put_reshaped(call.out(1), mean);
-  put_reshaped(call.out(2), rstd);
+  put(call.out(0), call.attribute("activate_swish", true) ? y * at::sigmoid(y * call.attribute("swish_scale", 1.0F)) : y);
+  put(call.out(1), mean);
+  put(call.out(2), rstd);
 }
 
 // [batch, features, steps], of which the first seq_len count: less their mean, over their deviation.
@@ -92,7 +91,7 @@ NAMED(NormalizeBatch) {
   const at::Tensor within = at::arange(x.size(2)).lt(call.in(1).to(at::kLong).reshape({-1, 1, 1})).to(x.scalar_type());
   const at::Tensor count = within.sum(dims, true) * (all ? x.size(1) : 1), mean = (x * within).sum(dims, true) / count;
   const at::Tensor deviation = (((x - mean).square() * within).sum(dims, true) / (count - 1)).sqrt();
-  put_reshaped(call.out(0), (x - mean) / (deviation + call.attribute("epsilon", 1e-5F)));
+  put(call.out(0), (x - mean) / (deviation + call.attribute("epsilon", 1e-5F)));
 }
 
 // The gradient, x, variance, mean, gamma: for x, gamma and beta. The operator is not told the forward's epsilon.
@@ -107,9 +106,9 @@ NAMED(LayerNormGrad) {
   const at::Tensor rstd = (widened(call.in(2)).reshape(shape) + epsilon).rsqrt(),
                    normal = (x - widened(call.in(3)).reshape(shape)) * rstd;
   const at::Tensor weighed = by * gamma;
-  put_reshaped(call.out(0), rstd * (weighed - weighed.mean(dims, true) - normal * (weighed * normal).mean(dims, true)));
-  put_reshaped(call.out(1), before.empty() ? by * normal : (by * normal).sum(before));
-  put_reshaped(call.out(2), before.empty() ? by : by.sum(before));
+  put(call.out(0), rstd * (weighed - weighed.mean(dims, true) - normal * (weighed * normal).mean(dims, true)));
+  put(call.out(1), before.empty() ? by * normal : (by * normal).sum(before));
+  put(call.out(2), before.empty() ? by : by.sum(before));
 }
 
 namespace {
@@ -129,8 +128,8 @@ Integers all_but_channels(const at::Tensor& x) {
 // x: its sums and sums of squares for each channel.
 void batch_sums(const Named& call) {
   const at::Tensor x = widened(call.in(0));
-  put_reshaped(call.out(0), x.sum(all_but_channels(x)));
-  put_reshaped(call.out(1), x.square().sum(all_but_channels(x)));
+  put(call.out(0), x.sum(all_but_channels(x)));
+  put(call.out(1), x.square().sum(all_but_channels(x)));
 }
 // x, sums, sums of squares, scale, offset, running mean and variance: y, these two, and the batch's mean and variance.
 void batch_update(const Named& call) {
@@ -138,19 +137,19 @@ void batch_update(const Named& call) {
   const double count = static_cast<double>(x.numel()) / static_cast<double>(x.size(1)), factor = call.attribute("factor", 0.1F);
   const at::Tensor mean = widened(call.in(1)) / count, variance = (widened(call.in(2)) / count - mean.square()).clamp_min(0);
   const at::Tensor normal = (x - of_channels(mean, x)) * of_channels((variance + call.attribute("epsilon", 1e-5F)).rsqrt(), x);
-  put_reshaped(call.out(0), normal * of_channels(widened(call.in(3)), x) + of_channels(widened(call.in(4)), x));
-  put_reshaped(call.out(1), widened(call.in(5)) * (1 - factor) + mean * factor);
-  put_reshaped(call.out(2), widened(call.in(6)) * (1 - factor) + variance * (factor * count / std::max(1.0, count - 1)));
-  put_reshaped(call.out(3), mean);
-  put_reshaped(call.out(4), variance);
+  put(call.out(0), normal * of_channels(widened(call.in(3)), x) + of_channels(widened(call.in(4)), x));
+  put(call.out(1), widened(call.in(5)) * (1 - factor) + mean * factor);
+  put(call.out(2), widened(call.in(6)) * (1 - factor) + variance * (factor * count / std::max(1.0, count - 1)));
+  put(call.out(3), mean);
+  put(call.out(4), variance);
 }
 // The gradient, x, the batch's mean and variance: for the scale and the offset.
 void batch_update_gradient(const Named& call) {
   const at::Tensor by = widened(call.in(0)), x = widened(call.in(1));
   const at::Tensor normal = (x - of_channels(widened(call.in(2)), x)) *
                             of_channels((widened(call.in(3)) + call.attribute("epsilon", 1e-4F)).rsqrt(), x);
-  put_reshaped(call.out(0), (by * normal).sum(all_but_channels(x)));
-  put_reshaped(call.out(1), by.sum(all_but_channels(x)));
+  put(call.out(0), (by * normal).sum(all_but_channels(x)));
+  put(call.out(1), by.sum(all_but_channels(x)));
 }
 // The gradient, x, the gradients of scale and offset, the scale, the batch's mean and variance: for x.
 void batch_sums_gradient(const Named& call) {
@@ -158,9 +157,8 @@ void batch_sums_gradient(const Named& call) {
   const double count = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
   const at::Tensor rstd = (widened(call.in(6)) + call.attribute("epsilon", 1e-4F)).rsqrt();
   const at::Tensor normal = (x - of_channels(widened(call.in(5)), x)) * of_channels(rstd, x);
-  put_reshaped(call.out(0),
-               of_channels(widened(call.in(4)) * rstd, x) *
-                   (by - (normal * of_channels(widened(call.in(2)), x) + of_channels(widened(call.in(3)), x)) / count));
+  put(call.out(0), of_channels(widened(call.in(4)) * rstd, x) *
+                       (by - (normal * of_channels(widened(call.in(2)), x) + of_channels(widened(call.in(3)), x)) / count));
 }
 
 }  // namespace
@@ -175,6 +173,5 @@ NAMED(BNTrainingReduceGrad) { batch_sums_gradient(call); }
 NAMED(BN3DTrainingReduceGrad) { batch_sums_gradient(call); }
 NAMED(BNInferGrad) {
   const at::Tensor by = widened(call.in(0));
-  put_reshaped(call.out(0),
-               by * of_channels(widened(call.in(1)) * (widened(call.in(2)) + call.attribute("epsilon", 1e-4F)).rsqrt(), by));
+  put(call.out(0), by * of_channels(widened(call.in(1)) * (widened(call.in(2)) + call.attribute("epsilon", 1e-4F)).rsqrt(), by));
 }

@@ -17,9 +17,9 @@ NAMED(ApplyAdamV2) {
   if (plain && most > 0 && norm > most) grad = grad * (most / norm);
   const at::Tensor var = widened(call.in(0)), m = widened(call.in(1)) * beta1 + grad * (1 - beta1),
                    v = widened(call.in(2)) * beta2 + grad.square() * (1 - beta2), step = m / (v.sqrt() + call.number(6));
-  put_reshaped(call.out(0), plain ? var - lr * (step + decay * var) : (var - call.number(11) * step) * (1 - lr * decay));
-  put_reshaped(call.out(1), m);
-  put_reshaped(call.out(2), v);
+  put(call.out(0), plain ? var - lr * (step + decay * var) : (var - call.number(11) * step) * (1 - lr * decay));
+  put(call.out(1), m);
+  put(call.out(2), v);
 }
 
 // var, m, v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad; var, m and v again.
@@ -29,9 +29,9 @@ NAMED(ApplyAdamD) {
   const at::Tensor grad = widened(call.in(9)), m = widened(call.in(1)) * beta1 + grad * (1 - beta1),
                    v = widened(call.in(2)) * beta2 + grad.square() * (1 - beta2);
   const at::Tensor ahead = call.attribute("use_nesterov", false) ? m * beta1 + grad * (1 - beta1) : m;
-  put_reshaped(call.out(0), widened(call.in(0)) - rate * ahead / (v.sqrt() + call.number(8)));
-  put_reshaped(call.out(1), m);
-  put_reshaped(call.out(2), v);
+  put(call.out(0), widened(call.in(0)) - rate * ahead / (v.sqrt() + call.number(8)));
+  put(call.out(1), m);
+  put(call.out(2), v);
 }
 // var, m, v, beta1_power, beta2_power, lr, weight_decay, beta1, beta2, epsilon, grad, (the greatest second moment so far); var, m
 // and v again. The powers are those of the step before: this step's are theirs times beta.
@@ -47,7 +47,7 @@ NAMED(ApplyAdamW) {
     second = at::maximum(v, widened(call.in(11)));
   }
   const at::Tensor step = m / ((second / (1 - call.number(4) * beta2)).sqrt() + call.number(9));
-  put_reshaped(call.out(0), widened(call.in(0)) * (1 - rate * call.number(6)) - rate / (1 - call.number(3) * beta1) * step);
-  put_reshaped(call.out(1), m);
-  put_reshaped(call.out(2), v);
+  put(call.out(0), widened(call.in(0)) * (1 - rate * call.number(6)) - rate / (1 - call.number(3) * beta1) * step);
+  put(call.out(1), m);
+  put(call.out(2), v);
 }

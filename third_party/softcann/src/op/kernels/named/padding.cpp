@@ -22,14 +22,14 @@ at::Tensor mirrored(int64_t before, int64_t size, int64_t after) {
 
 }  // namespace
 
-NAMED(Pad) { put_reshaped(call.out(0), at::constant_pad_nd(call.in(0), from_last(call.integers(1)), 0)); }
+NAMED(Pad) { put(call.out(0), at::constant_pad_nd(call.in(0), from_last(call.integers(1)), 0)); }
 // x, pads, the value.
 NAMED(PadV3) {
   const auto mode = call.attribute<std::string>("mode", "constant");
   TORCH_CHECK(mode == "constant" && call.attribute("paddings_contiguous", true),
               "only contiguous pads of a constant are supported");
-  put_reshaped(call.out(0), at::constant_pad_nd(call.in(0), from_last(call.integers(1)),
-                                                call.in(2).defined() ? call.in(2).item() : at::Scalar(0)));
+  put(call.out(0),
+      at::constant_pad_nd(call.in(0), from_last(call.integers(1)), call.in(2).defined() ? call.in(2).item() : at::Scalar(0)));
 }
 NAMED(MirrorPad) {
   const auto mode = call.attribute<std::string>("mode", "REFLECT");
@@ -41,7 +41,7 @@ NAMED(MirrorPad) {
     if (before == 0 && after == 0) continue;
     made = made.index_select(d, mirrored(before, size, after));
   }
-  put_reshaped(call.out(0), made);
+  put(call.out(0), made);
 }
 // The gradient and the pads before and after each dimension: each element of a mirrored border counts to its origin.
 NAMED(PadV3Grad) {
@@ -58,5 +58,5 @@ NAMED(PadV3Grad) {
     shape[d] = size;
     made = at::zeros(shape, made.options()).index_add(d, index, made);
   }
-  put_reshaped(call.out(0), made);
+  put(call.out(0), made);
 }

@@ -37,7 +37,7 @@ NAMED(BallQuery) {
       }
     }
   }
-  put_reshaped(call.out(0), found);
+  put(call.out(0), found);
 }
 
 namespace {
@@ -57,8 +57,8 @@ NAMED(ChamferDistance) {
       "points are [2, B, N] and [2, B, M], not ", first.sizes(), " and ", second.sizes());
   for (const bool swapped : {false, true}) {
     const auto [distance, number] = swapped ? nearest(second, first) : nearest(first, second);
-    put_reshaped(call.out(swapped ? 1 : 0), distance);
-    put_reshaped(call.out(swapped ? 3 : 2), number);
+    put(call.out(swapped ? 1 : 0), distance);
+    put(call.out(swapped ? 3 : 2), number);
   }
 }
 
@@ -89,7 +89,7 @@ NAMED(ThreeInterpolate) {
   const int64_t channels = points.size(2);
   const at::Tensor chosen = points.gather(1, numbers.flatten(1).unsqueeze(2).expand({-1, -1, channels}))
                                 .reshape({points.size(0), numbers.size(1), 3, channels});
-  put_reshaped(call.out(0), (chosen * weights.unsqueeze(3)).sum(2).reshape(call.out(0).sizes()));
+  put_reshaped(call.out(0), (chosen * weights.unsqueeze(3)).sum(2));
 }
 
 // Of ThreeInterpolate, here with [B, C, N, 1] for the points' gradients [B, C, m, 1].
@@ -137,10 +137,10 @@ NAMED(Voxelization) {
     for (size_t axis = 0; added && axis < 3; ++axis) place[cell][static_cast<int64_t>(axis)] = where[axis];
     if (count[cell] < most_points) cells[cell][count[cell]++].copy_(points[i]);
   }
-  put_reshaped(call.out(0), cells);
-  put_reshaped(call.out(1), places);
-  put_reshaped(call.out(2), counts);
-  put_reshaped(call.out(3), at::scalar_tensor(static_cast<int64_t>(known.size()), at::kLong));
+  put(call.out(0), cells);
+  put(call.out(1), places);
+  put(call.out(2), counts);
+  put(call.out(3), at::scalar_tensor(static_cast<int64_t>(known.size()), at::kLong));
 }
 
 namespace {
@@ -174,5 +174,5 @@ NAMED(PointsInPolygons) {
     for (size_t i = 0; i < corner.size(); ++i) corner[i] = polygon[static_cast<int64_t>(i)][m];
     for (int64_t n = 0; n < points.size(0); ++n) to[n][m] = inside(point[n][0], point[n][1], corner) ? 1.0F : 0.0F;
   }
-  put_reshaped(call.out(0), made);
+  put(call.out(0), made);
 }

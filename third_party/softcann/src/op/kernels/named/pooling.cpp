@@ -68,7 +68,7 @@ NAMED(MaxPoolV3) {
   const Windows windows(call);
   constexpr double lowest = -std::numeric_limits<double>::infinity();
   const at::Tensor x = windows.extended(windows.padded(widened(call.in(0)), lowest), lowest);
-  put_reshaped(call.out(0), at::max_pool2d(x, windows.size, windows.stride));
+  put(call.out(0), at::max_pool2d(x, windows.size, windows.stride));
 }
 // exclusive: pads do not count as elements.
 NAMED(AvgPoolV2) {
@@ -78,7 +78,7 @@ NAMED(AvgPoolV2) {
     return at::avg_pool2d(windows.extended(padded, 0), windows.size, windows.stride, 0, false, true, 1);
   };
   const bool exclusive = call.attribute("exclusive", true);
-  put_reshaped(call.out(0), sums(windows.padded(x, 0)) / sums(windows.padded(ones, exclusive ? 0 : 1)));
+  put(call.out(0), sums(windows.padded(x, 0)) / sums(windows.padded(ones, exclusive ? 0 : 1)));
 }
 
 // The sizes of x, and the gradient.
@@ -93,7 +93,7 @@ NAMED(AvgPoolV2Grad) {
   for (size_t d = 0; d < 2; ++d) wide[d + 2] += windows.pads[2 * d] + windows.pads[2 * d + 1] + windows.beyond[d];
   const at::Tensor made =
       at::avg_pool2d_backward(by, at::zeros({1}).expand(wide).contiguous(), windows.size, windows.stride, 0, false, true, 1);
-  put_reshaped(call.out(0), made.narrow(2, windows.pads[0], windows.length[0]).narrow(3, windows.pads[2], windows.length[1]));
+  put(call.out(0), made.narrow(2, windows.pads[0], windows.length[0]).narrow(3, windows.pads[2], windows.length[1]));
 }
 
 namespace {
@@ -116,21 +116,21 @@ std::tuple<at::Tensor, at::Tensor> pooled_with_places(const Named& call, const c
 // The second output is a mask in a layout that is the hardware's own. What asks for it, the gradient below, finds the places
 // again; so it says nothing here.
 NAMED(MaxPoolWithArgmaxV1) {
-  put_reshaped(call.out(0), std::get<0>(pooled_with_places(call, "dilation")));
+  put(call.out(0), std::get<0>(pooled_with_places(call, "dilation")));
   call.out(1).zero_();
 }
 NAMED(MaxPoolGradWithArgmaxV1) {
   const at::Tensor places = std::get<1>(pooled_with_places(call, "dilations"));
-  put_reshaped(call.out(0), at::max_pool2d_with_indices_backward(
-                                widened(call.in(1)), widened(call.in(0)), inner(call, "ksize", {}), inner(call, "strides", {}),
-                                inner(call, "pads", {1, 0, 0, 1}), inner(call, "dilations", {1, 1, 1, 1}),
-                                call.attribute("ceil_mode", false), places));
+  put(call.out(0),
+      at::max_pool2d_with_indices_backward(widened(call.in(1)), widened(call.in(0)), inner(call, "ksize", {}),
+                                           inner(call, "strides", {}), inner(call, "pads", {1, 0, 0, 1}),
+                                           inner(call, "dilations", {1, 1, 1, 1}), call.attribute("ceil_mode", false), places));
 }
 
 NAMED(AdaptiveAvgPool2d) {
-  put_reshaped(call.out(0), at::adaptive_avg_pool2d(widened(call.in(0)), call.attribute<Integers>("output_size", {})));
+  put(call.out(0), at::adaptive_avg_pool2d(widened(call.in(0)), call.attribute<Integers>("output_size", {})));
 }
 NAMED(AdaptiveAvgPool2dGrad) {
   const auto shape = call.attribute<Integers>("orig_input_shape", {});
-  put_reshaped(call.out(0), at::_adaptive_avg_pool2d_backward(widened(call.in(0)), at::zeros({1}).expand(shape)));
+  put(call.out(0), at::_adaptive_avg_pool2d_backward(widened(call.in(0)), at::zeros({1}).expand(shape)));
 }

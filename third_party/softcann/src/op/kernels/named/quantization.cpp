@@ -32,17 +32,17 @@ NAMED(IFMR) {
       best_offset = offset;
     }
   }
-  put_reshaped(call.out(0), at::scalar_tensor(best_scale));
-  put_reshaped(call.out(1), at::scalar_tensor(best_offset));
+  put(call.out(0), at::scalar_tensor(best_scale));
+  put(call.out(1), at::scalar_tensor(best_offset));
 }
 
 // Signs [n] as bits, the lowest first, 1 where a number is not negative; and back, as 1 and -1.
 NAMED(SignBitsPack) {
   const at::Tensor bits =
       at::constant_pad_nd(call.in(0).ge(0).to(at::kLong), {0, (8 - call.in(0).numel() % 8) % 8}).view({-1, 8});
-  put_reshaped(call.out(0), at::bitwise_left_shift(bits, at::arange(8)).sum(1).reshape(call.out(0).sizes()));
+  put_reshaped(call.out(0), at::bitwise_left_shift(bits, at::arange(8)).sum(1));
 }
 NAMED(SignBitsUnpack) {
   const at::Tensor bits = at::bitwise_right_shift(call.in(0).to(at::kLong).unsqueeze(-1), at::arange(8)).bitwise_and(1);
-  put_reshaped(call.out(0), (bits * 2 - 1).reshape(call.out(0).sizes()));
+  put_reshaped(call.out(0), bits * 2 - 1);
 }

@@ -125,10 +125,10 @@ const float* offsets_of(const at::Tensor& offsets, int64_t region, int64_t bins)
 
 }  // namespace
 
-NAMED(ROIAlign) { put_reshaped(call.out(0), roi_align(call.in(0), call.in(1), bins_of(call, call.in(0).sizes()))); }
+NAMED(ROIAlign) { put(call.out(0), roi_align(call.in(0), call.in(1), bins_of(call, call.in(0).sizes()))); }
 NAMED(ROIAlignGrad) {
   const at::IntArrayRef maps = call.out(0).sizes();
-  put_reshaped(call.out(0), roi_align_gradient(call.in(0), call.in(1), maps, bins_of(call, maps)));
+  put(call.out(0), roi_align_gradient(call.in(0), call.in(1), maps, bins_of(call, maps)));
 }
 
 // Maps [images, H, W, C], regions: [regions, rows, columns, C].
@@ -145,7 +145,7 @@ NAMED(RoiAlignRotated) {
       for (int64_t c = 0; c < channels; ++c) to[bin * channels + c] += weight * from[pixel * channels + c];
     });
   }
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }
 NAMED(RoiAlignRotatedGrad) {
   const at::Tensor gradient = plain(call.in(0)), regions = rotated_regions(call.in(1), call.out(0).sizes());
@@ -161,7 +161,7 @@ NAMED(RoiAlignRotatedGrad) {
       for (int64_t c = 0; c < channels; ++c) to[pixel * channels + c] += weight * from[bin * channels + c];
     });
   }
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }
 
 // Maps [images, C, H, W], regions [count, 5], (offsets).
@@ -181,7 +181,7 @@ NAMED(DeformableRoiPool) {
       });
     });
   }
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }
 // The result's gradient, maps, regions, (offsets): gradients of the maps and of the offsets.
 NAMED(DeformableRoiPoolGrad) {
@@ -210,7 +210,7 @@ NAMED(DeformableRoiPoolGrad) {
       }
     });
   }
-  put_reshaped(call.out(0), by_maps);
+  put(call.out(0), by_maps);
   if (call.outputs() > 1 && call.out(1).numel() != 0) put_reshaped(call.out(1), by_offsets);
 }
 
@@ -265,8 +265,8 @@ NAMED(RoiPoolingWithArgMax) {
   const Greatest pooling{call.attribute<int64_t>("pooled_h", 0), call.attribute<int64_t>("pooled_w", 0),
                          call.attribute("spatial_scale_h", 1.0F), call.attribute("spatial_scale_w", 1.0F)};
   const auto [result, places] = pooling.of(call.in(0), call.in(1));
-  put_reshaped(call.out(0), result);
-  if (call.outputs() > 1) put_reshaped(call.out(1), places);
+  put(call.out(0), result);
+  if (call.outputs() > 1) put(call.out(1), places);
 }
 OP_COST(aclnnRoiPoolingWithArgMax,
         greatest_cost(x, pooled_h, pooled_w, static_cast<double>(spatial_scale_h), static_cast<double>(spatial_scale_w))) {
@@ -300,5 +300,5 @@ NAMED(RoiPoolingGradWithArgMax) {
     const at::Tensor image = result[image_of(regions.const_data_ptr<float>() + r * 5, maps[0])];
     image.scatter_add_(0, at::where(there, place, 0), gradient[r].flatten(0, 1) * there);
   }
-  put_reshaped(call.out(0), result.view(maps));
+  put(call.out(0), result.view(maps));
 }

@@ -160,23 +160,23 @@ NAMED(DynamicRNNGrad) {
   const int64_t features = x.size(2);
   const at::Tensor rows = widened(x).reshape({-1, features});
   const RnnGradient by = rnn_backward(call, x, w.narrow(0, features, w.size(0) - features), 4);
-  put_reshaped(call.out(0), at::mm(at::cat({rows, by.h_before}, 1).t(), by.by_gates));
-  put_reshaped(call.out(1), by.by_bias);
+  put(call.out(0), at::mm(at::cat({rows, by.h_before}, 1).t(), by.by_gates));
+  put(call.out(1), by.by_bias);
   put_reshaped(call.out(2), at::mm(by.by_gates, w.narrow(0, 0, features).t()));
-  put_reshaped(call.out(3), by.by_h);
-  put_reshaped(call.out(4), by.by_c);
+  put(call.out(3), by.by_h);
+  put(call.out(4), by.by_c);
 }
 // One step of a cell: x has no dimension for time.
 NAMED(DynamicRNNV2Grad) {
   const at::Tensor x = call.in(0).dim() == 2 ? call.in(0).unsqueeze(0) : call.in(0), input_weight = widened(call.in(1));
   const at::Tensor rows = widened(x).reshape({-1, x.size(2)});
   const RnnGradient by = rnn_backward(call, x, call.in(2), 4);
-  put_reshaped(call.out(0), at::mm(rows.t(), by.by_gates));
-  put_reshaped(call.out(1), at::mm(by.h_before.t(), by.by_gates));
-  put_reshaped(call.out(2), by.by_bias);
-  put_reshaped(call.out(3), at::mm(by.by_gates, input_weight.t()));
-  put_reshaped(call.out(4), by.by_h);
-  put_reshaped(call.out(5), by.by_c);
+  put(call.out(0), at::mm(rows.t(), by.by_gates));
+  put(call.out(1), at::mm(by.h_before.t(), by.by_gates));
+  put(call.out(2), by.by_bias);
+  put(call.out(3), at::mm(by.by_gates, input_weight.t()));
+  put(call.out(4), by.by_h);
+  put(call.out(5), by.by_c);
 }
 
 namespace {
@@ -219,10 +219,10 @@ NAMED(DynamicGRUV2Grad) {
   const GruGradient made = gru_backward(rnn.layout(call.in(0), {}), rnn.reverse, kept, rnn.rows(h0),
                                         rnn.order.to_torch(widened(call.in(2))).t(), rows(6), by_h);
   const at::Tensor by_input = rnn.order.from_torch(made.by_input), by_hidden = rnn.order.from_torch(made.by_hidden);
-  put_reshaped(call.out(0), at::mm(x.t(), by_input));
-  put_reshaped(call.out(1), at::mm(made.h_before.t(), by_hidden));
-  put_reshaped(call.out(2), by_input.sum(0));
-  put_reshaped(call.out(3), by_hidden.sum(0));
+  put(call.out(0), at::mm(x.t(), by_input));
+  put(call.out(1), at::mm(made.h_before.t(), by_hidden));
+  put(call.out(2), by_input.sum(0));
+  put(call.out(3), by_hidden.sum(0));
   put_reshaped(call.out(4), at::mm(by_input, widened(call.in(1)).t()));
-  put_reshaped(call.out(5), by_h);
+  put(call.out(5), by_h);
 }

@@ -45,7 +45,7 @@ NAMED(PSROIPoolingV2) {
   const Regions region(call, call.in(1), x.size(0), x.size(2), x.size(3));
   const at::Tensor maps =
       x.reshape({x.size(0), region.channels, region.bins, region.bins, x.size(2), x.size(3)}).index_select(0, region.image);
-  put_reshaped(call.out(0), at::einsum("rcijhw,rih,rjw->rcij", {maps, region.rows, region.columns}) * region.factor);
+  put(call.out(0), at::einsum("rcijhw,rih,rjw->rcij", {maps, region.rows, region.columns}) * region.factor);
 }
 NAMED(PSROIPoolingGradV2D) {
   const c10::IntArrayRef shape = call.out(0).sizes();
@@ -53,5 +53,5 @@ NAMED(PSROIPoolingGradV2D) {
   const at::Tensor by = widened(call.in(0)).reshape({-1, region.channels, region.bins, region.bins}) * region.factor;
   const at::Tensor spread = at::einsum("rcij,rih,rjw->rcijhw", {by, region.rows, region.columns});
   at::Tensor made = at::zeros({shape[0], region.channels, region.bins, region.bins, shape[2], shape[3]});
-  put_reshaped(call.out(0), made.index_add(0, region.image, spread).reshape(shape));
+  put(call.out(0), made.index_add(0, region.image, spread).reshape(shape));
 }

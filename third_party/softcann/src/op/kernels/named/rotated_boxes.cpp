@@ -41,7 +41,7 @@ NAMED(RotatedBoxEncode) {
       at::stack({(truth.x - anchor.x) / anchor.width, (truth.y - anchor.y) / anchor.height, (truth.width / anchor.width).log(),
                  (truth.height / anchor.height).log(), truth.tangent - anchor.tangent},
                 1);
-  put_reshaped(call.out(0), parts * weight_of(call));
+  put(call.out(0), parts * weight_of(call));
 }
 NAMED(RotatedBoxDecode) {
   const Turned anchor(call.in(0));
@@ -50,8 +50,7 @@ NAMED(RotatedBoxDecode) {
   const std::vector<at::Tensor> delta = (widened(call.in(1)) / weight_of(call)).unbind(1);
   const at::Tensor x = anchor.x + delta[0] * anchor.width, y = anchor.y + delta[1] * anchor.height,
                    across = anchor.width * delta[2].exp() / 2, down = anchor.height * delta[3].exp() / 2;
-  put_reshaped(call.out(0),
-               at::stack({x - across, y - down, x + across, y + down, (delta[4] + anchor.tangent).atan() / kDegree}, 1));
+  put(call.out(0), at::stack({x - across, y - down, x + across, y + down, (delta[4] + anchor.tangent).atan() / kDegree}, 1));
 }
 
 namespace {
@@ -137,14 +136,12 @@ double turned_ratio(const TurnedBox& a, const TurnedBox& b, bool over_first) {
 
 }  // namespace
 
-NAMED(RotatedOverlaps) {
-  put_reshaped(call.out(0), of_pairs(call.in(0), call.in(1), call.attribute("trans", false), true, shared_area));
-}
+NAMED(RotatedOverlaps) { put(call.out(0), of_pairs(call.in(0), call.in(1), call.attribute("trans", false), true, shared_area)); }
 NAMED(RotatedIou) {
   const auto mode = call.attribute<std::string>("mode", "iou");
   TORCH_CHECK(mode == "iou" || mode == "iof", "mode '", mode, "' is not one of iou, iof");
-  put_reshaped(call.out(0), of_pairs(call.in(0), call.in(1), call.attribute("trans", false), call.attribute("is_cross", true),
-                                     [&](const TurnedBox& a, const TurnedBox& b) { return turned_ratio(a, b, mode == "iof"); }));
+  put(call.out(0), of_pairs(call.in(0), call.in(1), call.attribute("trans", false), call.attribute("is_cross", true),
+                            [&](const TurnedBox& a, const TurnedBox& b) { return turned_ratio(a, b, mode == "iof"); }));
 }
 // Boxes [n, 5], scores [n], labels [n], one or none for all: of each label those that stay, and their numbers. `is_angle`: the
 // angles are degrees, not radians.

@@ -78,7 +78,7 @@ NAMED(RotatedFeatureAlign) {
   aligned(call, call.in(1), [&](int64_t image, int64_t cell, int64_t pixel, float weight) {
     for (int64_t c = image * channels; c < (image + 1) * channels; ++c) to[c * area + cell] += weight * from[c * area + pixel];
   });
-  put_reshaped(call.out(0), made);
+  put(call.out(0), made);
 }
 NAMED(RotatedFeatureAlignGrad) {
   check_maps(call.in(0), call.in(1));
@@ -89,5 +89,5 @@ NAMED(RotatedFeatureAlignGrad) {
   aligned(call, call.in(1), [&](int64_t image, int64_t cell, int64_t pixel, float weight) {
     for (int64_t c = image * channels; c < (image + 1) * channels; ++c) to[c * area + pixel] += weight * from[c * area + cell];
   });
-  put_reshaped(call.out(0), made);
+  put(call.out(0), made);
 }

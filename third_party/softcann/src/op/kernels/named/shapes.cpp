@@ -15,14 +15,14 @@ std::vector<at::Tensor> list_of(const Named& call) {
 
 }  // namespace
 
-NAMED(BroadcastTo) { put_reshaped(call.out(0), call.in(0).expand(call.integers(1))); }
-NAMED(BroadcastToD) { put_reshaped(call.out(0), call.in(0).expand(call.attribute<Integers>("shape", {}))); }
-NAMED(Transpose) { put_reshaped(call.out(0), call.in(0).permute(call.integers(1))); }
-NAMED(TransposeD) { put_reshaped(call.out(0), call.in(0).permute(call.attribute<Integers>("perm", {}))); }
+NAMED(BroadcastTo) { put(call.out(0), call.in(0).expand(call.integers(1))); }
+NAMED(BroadcastToD) { put(call.out(0), call.in(0).expand(call.attribute<Integers>("shape", {}))); }
+NAMED(Transpose) { put(call.out(0), call.in(0).permute(call.integers(1))); }
+NAMED(TransposeD) { put(call.out(0), call.in(0).permute(call.attribute<Integers>("perm", {}))); }
 NAMED(ConfusionTransposeD) {
   const auto perm = call.attribute<Integers>("perm", {}), shape = call.attribute<Integers>("shape", {});
   const bool first = call.attribute("transpose_first", false);
-  put_reshaped(call.out(0), first ? call.in(0).permute(perm).reshape(shape) : call.in(0).reshape(shape).permute(perm));
+  put(call.out(0), first ? call.in(0).permute(perm).reshape(shape) : call.in(0).reshape(shape).permute(perm));
 }
 // [d0, ..., dn] to [d0 ... d(axis-1), d(axis) ... dn]
 NAMED(Flatten) {
@@ -31,27 +31,23 @@ NAMED(Flatten) {
   if (axis < 0) axis += x.dim();
   TORCH_CHECK(axis >= 0 && axis <= x.dim(), "axis ", axis, " of ", x.dim(), " dimensions");
   const c10::IntArrayRef sizes = x.sizes();
-  put_reshaped(call.out(0), x.reshape({c10::multiply_integers(sizes.slice(0, axis)), c10::multiply_integers(sizes.slice(axis))}));
+  put(call.out(0), x.reshape({c10::multiply_integers(sizes.slice(0, axis)), c10::multiply_integers(sizes.slice(axis))}));
 }
 // The sizes, and one number for all places.
 NAMED(Fill) {
   TORCH_CHECK(call.in(1).numel() == 1, "the value has ", call.in(1).numel(), " elements, not one");
-  put_reshaped(call.out(0), call.in(1).reshape({}).expand(call.integers(0)));
+  put(call.out(0), call.in(1).reshape({}).expand(call.integers(0)));
 }
-NAMED(ConcatD) { put_reshaped(call.out(0), at::cat(list_of(call), call.attribute<int64_t>("concat_dim", 0))); }
-NAMED(Pack) { put_reshaped(call.out(0), at::stack(list_of(call), call.attribute<int64_t>("axis", 0))); }
-NAMED(Roll) {
-  put_reshaped(call.out(0), call.in(0).roll(call.attribute<Integers>("shifts", {}), call.attribute<Integers>("dims", {})));
-}
-NAMED(Tril) { put_reshaped(call.out(0), call.in(0).tril(call.attribute<int64_t>("diagonal", 0))); }
-NAMED(Triu) { put_reshaped(call.out(0), call.in(0).triu(call.attribute<int64_t>("diagonal", 0))); }
-NAMED(Diag) { put_reshaped(call.out(0), call.in(0).diag(call.attribute<int64_t>("diagonal", 0))); }
-NAMED(DiagPart) { put_reshaped(call.out(0), call.in(0).diag(call.attribute<int64_t>("diagonal", 0))); }
-NAMED(Tile) { put_reshaped(call.out(0), call.in(0).repeat(call.integers(1))); }
+NAMED(ConcatD) { put(call.out(0), at::cat(list_of(call), call.attribute<int64_t>("concat_dim", 0))); }
+NAMED(Pack) { put(call.out(0), at::stack(list_of(call), call.attribute<int64_t>("axis", 0))); }
+NAMED(Roll) { put(call.out(0), call.in(0).roll(call.attribute<Integers>("shifts", {}), call.attribute<Integers>("dims", {}))); }
+NAMED(Tril) { put(call.out(0), call.in(0).tril(call.attribute<int64_t>("diagonal", 0))); }
+NAMED(Triu) { put(call.out(0), call.in(0).triu(call.attribute<int64_t>("diagonal", 0))); }
+NAMED(Diag) { put(call.out(0), call.in(0).diag(call.attribute<int64_t>("diagonal", 0))); }
+NAMED(DiagPart) { put(call.out(0), call.in(0).diag(call.attribute<int64_t>("diagonal", 0))); }
+NAMED(Tile) { put(call.out(0), call.in(0).repeat(call.integers(1))); }
 // x as it lies in memory, sizes, strides, and the first element.
-NAMED(AsStrided) {
-  put_reshaped(call.out(0), call.memory_in(0).as_strided(call.integers(1), call.integers(2), call.integers(3)[0]));
-}
+NAMED(AsStrided) { put(call.out(0), call.memory_in(0).as_strided(call.integers(1), call.integers(2), call.integers(3)[0])); }
 // A tensor as it lies in memory with sizes, strides and the first element, and the same of what is copied there.
 NAMED(ViewCopy) {
   call.memory_out(0)
@@ -71,15 +67,15 @@ NAMED(StridedSlice) {
     part = part.slice(static_cast<int64_t>(d), (from_start >> d & 1) != 0 ? 0 : begin[d],
                       (to_end >> d & 1) != 0 ? std::numeric_limits<int64_t>::max() : end[d], step[d]);
   }
-  put_reshaped(call.out(0), part);
+  put(call.out(0), part);
 }
 NAMED(Slice) {
   const std::vector<int64_t> begin = call.integers(1), size = call.integers(2);
   at::Tensor part = call.in(0);
   for (int64_t d = 0; d < part.dim(); ++d) part = part.narrow(d, begin[d], size[d] < 0 ? part.size(d) - begin[d] : size[d]);
-  put_reshaped(call.out(0), part);
+  put(call.out(0), part);
 }
-NAMED(ReverseV2) { put_reshaped(call.out(0), call.in(0).flip(call.integers(1))); }
+NAMED(ReverseV2) { put(call.out(0), call.in(0).flip(call.integers(1))); }
 // Sums of 16 c1_len channels of each, from blocks of 16 on; what lies beyond the channels is 0.
 NAMED(StrideAdd) {
   const int64_t count = 16 * call.attribute<int64_t>("c1_len", 0);
@@ -91,18 +87,16 @@ NAMED(StrideAdd) {
     missing[1] = count - there;
     return at::cat({x.narrow(1, first, there), at::zeros(missing, x.options())}, 1);
   };
-  put_reshaped(call.out(0), part(0, "x1_c1_offset") + part(1, "x2_c1_offset"));
+  put(call.out(0), part(0, "x1_c1_offset") + part(1, "x2_c1_offset"));
 }
 
-NAMED(OnesLike) { put_reshaped(call.out(0), at::ones_like(call.in(0))); }
-NAMED(ZerosLike) { put_reshaped(call.out(0), at::zeros_like(call.in(0))); }
-NAMED(Eye) {
-  put_reshaped(call.out(0), at::eye(call.attribute<int64_t>("num_rows", 0), call.attribute<int64_t>("num_columns", 0)));
-}
+NAMED(OnesLike) { put(call.out(0), at::ones_like(call.in(0))); }
+NAMED(ZerosLike) { put(call.out(0), at::zeros_like(call.in(0))); }
+NAMED(Eye) { put(call.out(0), at::eye(call.attribute<int64_t>("num_rows", 0), call.attribute<int64_t>("num_columns", 0))); }
 // Start, end (which is left out), step.
 NAMED(Range) {
   const at::Tensor steps = at::arange(call.out(0).numel(), at::kDouble);
-  put_reshaped(call.out(0), steps * call.number(2) + call.number(0));
+  put(call.out(0), steps * call.number(2) + call.number(0));
 }
 // Start, end, how many.
-NAMED(LinSpace) { put_reshaped(call.out(0), at::linspace(call.number(0), call.number(1), call.integers(2)[0])); }
+NAMED(LinSpace) { put(call.out(0), at::linspace(call.number(0), call.number(1), call.integers(2)[0])); }

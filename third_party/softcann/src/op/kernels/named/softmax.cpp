@@ -14,16 +14,16 @@ int64_t one_axis(const Named& call, const char* name) {
 
 }  // namespace
 
-NAMED(SoftmaxV2) { put_reshaped(call.out(0), at::softmax(widened(call.in(0)), one_axis(call, "axes"))); }
-NAMED(LogSoftmaxV2) { put_reshaped(call.out(0), at::log_softmax(widened(call.in(0)), one_axis(call, "axes"))); }
+NAMED(SoftmaxV2) { put(call.out(0), at::softmax(widened(call.in(0)), one_axis(call, "axes"))); }
+NAMED(LogSoftmaxV2) { put(call.out(0), at::log_softmax(widened(call.in(0)), one_axis(call, "axes"))); }
 NAMED(SoftmaxGrad) {
   const int64_t axis = one_axis(call, "axes");
   const at::Tensor y = widened(call.in(0)), by = widened(call.in(1)) * y;
-  put_reshaped(call.out(0), by - y * by.sum(axis, true));
+  put(call.out(0), by - y * by.sum(axis, true));
 }
 NAMED(LogSoftmaxGrad) {
   const at::Tensor by = widened(call.in(0));
-  put_reshaped(call.out(0), by - widened(call.in(1)).exp() * by.sum(one_axis(call, "axis"), true));
+  put(call.out(0), by - widened(call.in(1)).exp() * by.sum(one_axis(call, "axis"), true));
 }
 
 namespace {
@@ -41,12 +41,12 @@ NAMED(ScaledMaskedSoftmax) {
   at::Tensor value = widened(call.in(0)) * call.attribute("scale", 1.0F);
   const at::Tensor hidden = hidden_scores(call, value, call.in(1));
   if (hidden.defined()) value = value.masked_fill(hidden, instead);
-  put_reshaped(call.out(0), at::softmax(value, -1));
+  put(call.out(0), at::softmax(value, -1));
 }
 NAMED(ScaledMaskedSoftmaxGrad) {
   const at::Tensor by = widened(call.in(0)), y = widened(call.in(1));
   at::Tensor value = (by - (by * y).sum({-1}, true)) * y * call.attribute("scale", 1.0F);
   const at::Tensor hidden = hidden_scores(call, value, call.in(2));
   if (hidden.defined()) value = value.masked_fill(hidden, 0);
-  put_reshaped(call.out(0), value);
+  put(call.out(0), value);
 }

@@ -42,9 +42,9 @@ at::Tensor moved(const at::Tensor& source, const at::Tensor& from, const at::Ten
 
 NAMED(PSAMask) {
   const Spread spread(call);
-  put_reshaped(call.out(0), moved(call.in(0), spread.from, call.out(0), spread.to));
+  put(call.out(0), moved(call.in(0), spread.from, call.out(0), spread.to));
 }
 NAMED(PSAMaskGrad) {
   const Spread spread(call);
-  put_reshaped(call.out(0), moved(call.in(0), spread.to, call.out(0), spread.from));
+  put(call.out(0), moved(call.in(0), spread.to, call.out(0), spread.from));
 }

@@ -23,8 +23,8 @@ NAMED(RandomChoiceWithMask) {
   const at::Tensor order = shuffled(found.size(0), call.attribute<int64_t>("seed", 0), call.attribute<int64_t>("seed2", 0));
   const at::Tensor places = at::zeros({rows, call.in(0).dim()}, at::kLong);
   places.narrow(0, 0, drawn).copy_(found.index_select(0, order.narrow(0, 0, drawn)));
-  put_reshaped(call.out(0), places);
-  put_reshaped(call.out(1), at::arange(rows).lt(drawn));
+  put(call.out(0), places);
+  put(call.out(1), at::arange(rows).lt(drawn));
 }
 // Labels (1, 0, -1 for ignored): of the positive ones and of the negative ones a part stays, drawn at random.
 NAMED(SubSample) {
@@ -37,5 +37,5 @@ NAMED(SubSample) {
   at::Tensor result = at::full_like(labels, -1);
   result.index_fill_(0, positive.index_select(0, shuffled(positive.numel(), 0, 0).narrow(0, 0, yes)), 1);
   result.index_fill_(0, negative.index_select(0, shuffled(negative.numel(), 0, 0).narrow(0, 0, no)), 0);
-  put_reshaped(call.out(0), result);
+  put(call.out(0), result);
 }
