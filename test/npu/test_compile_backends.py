@@ -154,6 +154,12 @@ def test_a_program_may_import_the_published_inductor():
     assert done.stdout == "[2.0, 2.0]\n" and done.stderr.count("generates no kernels") == 1, done.stderr
 
 
+def test_compiling_ahead_of_time_is_refused(tmp_path):
+    program = torch.export.export(torch.nn.Linear(4, 2).npu(), (torch.randn(3, 4, device="npu"),))
+    with pytest.raises(NotImplementedError, match="AOTInductor generates code, and there is none for the NPU"):
+        torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+
+
 def test_settings_of_the_published_inductor():
     from torch._inductor import config
 

@@ -63,19 +63,21 @@ def leave_cuda_out(site):
 @pytest.fixture(scope="module")
 def client_environment():
     """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
-    packages = [f"torch=={TORCH}", f"torch_npu=={VERSION}", "numpy", "pyyaml"]
+    packages = [f"torch=={TORCH}", "numpy", "pyyaml"]
     if VERSION != DEFAULT_VERSION:
         packages.append("setuptools>=70.1")   # packages softcann below; the venv's own may be older, and this torch asks for none
+    client = f"torch_npu=={VERSION}"   # asks for torch's build for CPUs in some versions, which PyPI does not have
     stamp = FOLDER / "packages"
-    if not stamp.exists() or stamp.read_text() != " ".join(packages):
+    if not stamp.exists() or stamp.read_text() != " ".join([*packages, client]):
         venv.create(PYTHON.parents[1], with_pip=True, clear=True)
         run(PYTHON, "-m", "pip", "install", "-q", *packages, env=clean_environment())
-        stamp.write_text(" ".join(packages))
+        run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", client, env=clean_environment())
+        stamp.write_text(" ".join([*packages, client]))
     dist = FOLDER / "dist"
     for old in dist.glob("*.whl"):
         old.unlink()
     site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
-    if TORCH >= "2.12" and next(pathlib.Path(site).glob("torch/lib/libc10_cuda.so"), None):
+    if tuple(map(int, TORCH.split("."))) >= (2, 12) and next(pathlib.Path(site).glob("torch/lib/libc10_cuda.so"), None):
         leave_cuda_out(pathlib.Path(site))
     # Where the client's torch is the one that this tree was built with, its libraries are what would be compiled again.
     same_torch = {"SOFTCANN_LIBRARIES": str(LIBRARIES)} if torch.__version__.split("+")[0] == TORCH else {}

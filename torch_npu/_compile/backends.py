@@ -228,10 +228,16 @@ def _wants_graphs(config_patches: Optional[Dict[str, Any]]) -> bool:
 def take_default(compile_fx: Any) -> None:
     """For torch._inductor.compile_fx: graphs of the NPU go to the backend ``npu``, or ``npugraphs`` where Inductor is to capture
     them, with one warning. There is no hook for the choice of a default backend by device."""
+    from torch._inductor.virtualized import V
+
     original = compile_fx.compile_fx
 
     @functools.wraps(original)
     def chosen(model_: Any, example_inputs_: Any, *args: Any, **kwargs: Any) -> Any:
+        if V.aot_compilation is True and _touches_npu(model_, example_inputs_):
+            raise NotImplementedError(
+                "AOTInductor generates code, and there is none for the NPU: torch.export.save keeps an exported program, and "
+                "torch.onnx.export with atc makes an offline model of it")
         if _options.published("TORCHDYNAMO_NPU_DEFAULT") != "error" and _touches_npu(model_, example_inputs_):
             _tell()
             return (npugraphs if _wants_graphs(kwargs.get("config_patches")) else npu)(model_, example_inputs_)
