@@ -16,7 +16,7 @@ class NotifyState {
   NotifyState() = default;
   explicit NotifyState(IpcNotify* shared) : shared_(shared) {}
   ~NotifyState() {
-    if (shared_ != nullptr) release_ipc_notify(shared_);
+    if (shared_ != nullptr) release_ipc(shared_);
   }
   NotifyState(const NotifyState&) = delete;
   NotifyState& operator=(const NotifyState&) = delete;
