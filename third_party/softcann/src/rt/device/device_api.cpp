@@ -106,6 +106,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   const recorder::Call call;
   const Device* known = find_device(deviceId);
   if (known != nullptr && current_context() == &known->primary) return ACL_SUCCESS;
+  if (const aclError code = check_configured(deviceId)) return code;
   tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
