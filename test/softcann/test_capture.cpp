@@ -480,7 +480,8 @@ TEST(threads_show_events_of_one_graph) {
       OK(aclrtSetCurrentContext(context));
       for (++begun; begun < kThreads;) {
       }
-      for (int j = 0; j < kEvents; ++j) OK(aclrtRecordEventWithFlag(events[i * kEvents + j], streams[i], ACL_EVENT_RECORD_EXTERNAL));
+      for (int j = 0; j < kEvents; ++j)
+        OK(aclrtRecordEventWithFlag(events[i * kEvents + j], streams[i], ACL_EVENT_RECORD_EXTERNAL));
     });
   }
   for (std::thread& thread : threads) thread.join();

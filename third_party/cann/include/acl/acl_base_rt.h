@@ -1,4 +1,5 @@
-// CANN's interface, declared anew from its names, types, order and values: what all of it is said in: codes, data types, formats, streams, data buffers.
+// CANN's interface, declared anew from its names, types, order and values: what all of it is said in: codes, data types, formats,
+// streams, data buffers.
 #pragma once
 
 #include <stdbool.h>

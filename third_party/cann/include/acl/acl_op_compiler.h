@@ -1,4 +1,5 @@
-// CANN's interface, declared anew from its names, types, order and values: operators by name that are compiled when they are called.
+// CANN's interface, declared anew from its names, types, order and values: operators by name that are compiled when they are
+// called.
 #pragma once
 
 #include "acl_op.h"

@@ -1,4 +1,5 @@
-// CANN's interface, declared anew from its names, types, order and values: begin and end, devices, contexts, settings, dumps, versions.
+// CANN's interface, declared anew from its names, types, order and values: begin and end, devices, contexts, settings, dumps,
+// versions.
 #pragma once
 
 #include "acl_base.h"

@@ -1,4 +1,5 @@
-// CANN's interface, declared anew from its names, types, order and values: device binaries, their kernels and arguments, and what is known of one that failed.
+// CANN's interface, declared anew from its names, types, order and values: device binaries, their kernels and arguments, and what
+// is known of one that failed.
 #pragma once
 
 #include "acl_base.h"

@@ -1,4 +1,5 @@
-// CANN's interface, declared anew from its names, types, order and values: memory of devices and of the host, copies, and memory that processes share.
+// CANN's interface, declared anew from its names, types, order and values: memory of devices and of the host, copies, and memory
+// that processes share.
 #pragma once
 
 #include "acl_base.h"

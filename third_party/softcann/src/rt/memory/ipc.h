@@ -66,8 +66,8 @@ struct IpcNotify {
   Importers importers;
 };
 
-// Of one layout: its last number grows with each change of what lies in a table, or of what it means. Sizes are part of it, should
-// that be forgotten.
+// Of one layout: its last number grows with each change of what lies in a table, or of what it means. Sizes are part of it,
+// should that be forgotten.
 inline constexpr uint64_t kShareMagic =
     0x6c62617473660002 ^ (sizeof(SharedMemory) << 48 | sizeof(IpcEvent) << 32 | sizeof(IpcNotify) << 16);
 

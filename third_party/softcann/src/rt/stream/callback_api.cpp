@@ -158,7 +158,8 @@ aclError aclrtProcessReport(int32_t timeout) {
   } else if (!report.arrived.wait_for(lock, std::chrono::milliseconds(timeout), ready)) {
     return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "aclrtProcessReport: no callback within %d ms", timeout);
   }
-  if (report.queue.empty()) return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessReport: the thread was unsubscribed meanwhile");
+  if (report.queue.empty())
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessReport: the thread was unsubscribed meanwhile");
   const Callback callback = report.queue.front();
   report.queue.pop_front();
   lock.unlock();
