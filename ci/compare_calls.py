@@ -150,7 +150,7 @@ def undocumented(cases, facts):
 
 
 def dtype_names():
-    text = (ROOT / "third_party" / "cann" / "include" / "acl" / "acl_types.h").read_text()
+    text = (ROOT / "third_party" / "cann" / "include" / "acl" / "acl_base_rt.h").read_text()
     listed = text[:text.index("} aclDataType")].rsplit("{", 1)[1]
     names = {int(number): name for name, number in re.findall(r"ACL_([A-Z0-9_]+) = (\d+)", listed)}
     return {number: "BFLOAT16" if name == "BF16" else name for number, name in names.items()}

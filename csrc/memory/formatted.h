@@ -12,7 +12,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/util/SmallVector.h>
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 namespace torch_npu::memory {
 

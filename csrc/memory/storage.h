@@ -13,7 +13,7 @@
 #include <c10/util/SmallVector.h>
 #include <c10/util/typeid.h>
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 namespace torch_npu {
 

@@ -5,7 +5,7 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/tensor.h>
 
-#include <acl/acl_op.h>
+#include <acl/acl_op_compiler.h>
 
 #include <torch_npu/acl/library.h>
 #include <torch_npu/core/error.h>

@@ -66,3 +66,35 @@ TEST(callback_blocks_its_stream_and_runs_on_the_subscribed_thread) {
   reporter.join();
   OK(aclrtDestroyStream(stream));
 }
+
+// A thread that waits without limit for what its streams have for it.
+template <class Process, class Subscribe, class Leave>
+void expect_end_of_wait(Process process, Subscribe subscribe, Leave leave) {
+  aclrtStream stream = new_stream();
+  std::atomic<bool> subscribed{false}, ended{false};
+  std::atomic<aclError> code{ACL_SUCCESS};
+  std::thread waits([&] {
+    while (!subscribed) std::this_thread::yield();
+    code = process(-1);
+    ended = true;
+  });
+  const auto id = static_cast<uint64_t>(waits.native_handle());
+  OK(subscribe(id, stream));
+  subscribed = true;
+  test::sleep_ms(20);
+  EXPECT(!ended);
+  OK(leave(id, stream));
+  for (int i = 0; i < 2000 && !ended; ++i) test::sleep_ms(5);
+  EXPECT(ended);
+  EXPECT_EQ(code.load(), ACL_ERROR_RT_THREAD_SUBSCRIBE);
+  ended ? waits.join() : waits.detach();
+  OK(aclrtDestroyStream(stream));
+}
+
+TEST(who_waits_for_callbacks_goes_on_when_its_last_stream_leaves) {
+  expect_end_of_wait(aclrtProcessReport, aclrtSubscribeReport, aclrtUnSubscribeReport);
+}
+
+TEST(who_waits_for_host_functions_goes_on_when_its_last_stream_leaves) {
+  expect_end_of_wait(aclrtProcessHostFunc, aclrtSubscribeHostFunc, aclrtUnSubscribeHostFunc);
+}

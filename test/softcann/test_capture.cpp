@@ -458,3 +458,50 @@ TEST(destroyed_graphs_call_back) {
   EXPECT(aclmdlRIDestroyRegisterCallback(graph, first, &calls) == ACL_ERROR_RT_INVALID_HANDLE);
   OK(aclrtDestroyStream(stream));
 }
+
+// A capture of several streams, each of which another thread captures on.
+TEST(threads_show_events_of_one_graph) {
+  constexpr int kThreads = 3, kEvents = 500;
+  aclrtStream origin = new_stream();
+  aclrtContext context = nullptr;
+  OK(aclrtGetCurrentContext(&context));
+  std::vector<aclrtStream> streams(kThreads);
+  std::vector<aclrtEvent> events(kThreads * kEvents), joins(kThreads + 1);
+  for (aclrtStream& stream : streams) OK(aclrtCreateStream(&stream));
+  for (aclrtEvent& event : events) OK(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+  for (aclrtEvent& event : joins) OK(aclrtCreateEvent(&event));
+  OK(aclmdlRICaptureBegin(origin, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+  OK(aclrtRecordEvent(joins.back(), origin));
+  for (aclrtStream stream : streams) OK(aclrtStreamWaitEvent(stream, joins.back()));
+  std::vector<std::thread> threads;
+  std::atomic<int> begun{0};
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&, i] {
+      OK(aclrtSetCurrentContext(context));
+      for (++begun; begun < kThreads;) {
+      }
+      for (int j = 0; j < kEvents; ++j)
+        OK(aclrtRecordEventWithFlag(events[i * kEvents + j], streams[i], ACL_EVENT_RECORD_EXTERNAL));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int i = 0; i < kThreads; ++i) {
+    OK(aclrtRecordEvent(joins[i], streams[i]));
+    OK(aclrtStreamWaitEvent(origin, joins[i]));
+  }
+  FAILS(aclrtRecordEventWithFlag(events[0], origin, ACL_EVENT_RECORD_EXTERNAL), ACL_ERROR_INVALID_PARAM, "already");
+  aclmdlRI graph = nullptr;
+  OK(aclmdlRICaptureEnd(origin, &graph));
+  OK(aclmdlRIExecuteAsync(graph, origin));
+  OK(aclrtSynchronizeStream(origin));
+  for (aclrtEvent event : events) {
+    aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
+    OK(aclrtQueryEventStatus(event, &status));
+    EXPECT_EQ(static_cast<int>(status), static_cast<int>(ACL_EVENT_RECORDED_STATUS_COMPLETE));
+    OK(aclrtDestroyEvent(event));
+  }
+  OK(aclmdlRIDestroy(graph));
+  for (aclrtEvent event : joins) OK(aclrtDestroyEvent(event));
+  for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
+  OK(aclrtDestroyStream(origin));
+}

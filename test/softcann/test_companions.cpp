@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "rt/base/half.h"
+#include "acl/acl_op_compiler.h"
 #include "acl_checks.h"
 #include "hccl/hccl.h"
 

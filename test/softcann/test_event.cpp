@@ -3,6 +3,7 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "acl_checks.h"
 #include "rt/runtime.h"
@@ -254,4 +255,33 @@ TEST(event_stress_from_many_threads) {
   OK(aclrtSynchronizeDevice());
   EXPECT_EQ(ran.load(), kThreads * kRounds);
   for (aclrtStream stream : streams) OK(aclrtDestroyStream(stream));
+}
+
+TEST(a_notify_is_destroyed_while_other_threads_use_it) {
+  aclrtStream stream = new_stream();
+  aclrtContext context = nullptr;
+  OK(aclrtGetCurrentContext(&context));
+  for (int round = 0; round < 20; ++round) {
+    aclrtNotify notify = nullptr;
+    OK(aclrtCreateNotify(&notify, 0));
+    std::atomic<int> begun{0};
+    std::vector<std::thread> users;
+    for (int i = 0; i < 2; ++i) {
+      users.emplace_back([&] {
+        OK(aclrtSetCurrentContext(context));
+        aclError code = ACL_SUCCESS;
+        while (code == ACL_SUCCESS) {
+          code = aclrtRecordNotify(notify, stream);
+          if (code == ACL_SUCCESS) code = aclrtWaitAndResetNotify(notify, stream, 1);
+          ++begun;
+        }
+        EXPECT_EQ(code, ACL_ERROR_RT_INVALID_HANDLE);
+      });
+    }
+    while (begun < 4) std::this_thread::yield();
+    OK(aclrtDestroyNotify(notify));
+    for (std::thread& user : users) user.join();
+    OK(aclrtStreamAbort(stream));
+  }
+  OK(aclrtDestroyStream(stream));
 }

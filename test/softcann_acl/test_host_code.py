@@ -121,6 +121,39 @@ def test_arguments_of_a_launch(acl):
     assert acl.rt.synchronize_stream(0) == REFUSED
 
 
+def test_arguments_with_place_holders(acl):
+    """In memory of softcann's, and in memory of the client's own, where they can be looked at."""
+    cann = library("ascendcl")
+    kernel = function(cann, loaded(cann, device_binary("add_custom")), b"add_custom")
+    size, handle_size = ctypes.c_size_t(), ctypes.c_size_t()
+    assert cann.aclrtKernelArgsGetHandleMemSize(kernel, ctypes.byref(handle_size)) == 0 < handle_size.value
+    assert cann.aclrtKernelArgsGetMemSize(kernel, ctypes.c_size_t(4 + 8 + 16), ctypes.byref(size)) == 0 and size.value == 32
+    memory, of_handle = (ctypes.c_uint64 * 4)(), ctypes.create_string_buffer(handle_size.value)
+    own = ctypes.cast(of_handle, ctypes.c_void_p)
+    made, piece, buffer, again, value = *(ctypes.c_void_p() for _ in range(4)), ctypes.c_uint32(5)
+    assert cann.aclrtKernelArgsInit(kernel, ctypes.byref(made)) == 0
+    assert cann.aclrtKernelArgsInitByUserMem(kernel, own, memory, ctypes.c_size_t(32)) == 0
+    for arguments in (own, made):
+        place = ctypes.c_void_p()
+        assert cann.aclrtKernelArgsAppend(arguments, ctypes.byref(value), ctypes.c_size_t(4), ctypes.byref(piece)) == 0
+        assert cann.aclrtKernelArgsAppendPlaceHolder(arguments, ctypes.byref(place)) == 0
+        get = cann.aclrtKernelArgsGetPlaceHolderBuffer
+        assert get(arguments, piece, ctypes.c_size_t(16), ctypes.byref(buffer)) == INVALID   # no place holder
+        assert get(arguments, place, ctypes.c_size_t(16), ctypes.byref(buffer)) == 0
+        ctypes.memmove(buffer, b"sixteen bytes...", 16)
+        assert get(arguments, place, ctypes.c_size_t(16), ctypes.byref(again)) == 0 and again.value == buffer.value
+        assert get(arguments, place, ctypes.c_size_t(8), ctypes.byref(again)) == INVALID
+        assert cann.aclrtKernelArgsParaUpdate(arguments, place, ctypes.byref(value), ctypes.c_size_t(8)) == INVALID
+        if arguments is own:
+            assert bytes(memory)[:4] == struct.pack("<I", 5) and memory[1] == buffer.value == ctypes.addressof(memory) + 16
+            assert bytes(memory)[16:] == b"sixteen bytes..."
+            assert cann.aclrtKernelArgsAppend(arguments, ctypes.byref(value), ctypes.c_size_t(4), ctypes.byref(piece)) == INVALID   # full
+        assert cann.aclrtKernelArgsFinalize(arguments) == 0
+        assert cann.aclrtLaunchKernelWithConfig(kernel, 1, None, None, arguments, None) == UNSUPPORTED
+        assert cann.aclrtKernelArgsFinalize(arguments) == INVALID and acl.rt.synchronize_stream(0) == REFUSED   # the launch took them
+    assert cann.aclrtLaunchKernelWithArgsArray(kernel, 1, None, None, None) == UNSUPPORTED and acl.rt.synchronize_stream(0) == REFUSED
+
+
 def test_what_the_compiler_says_of_a_kernel(acl):
     cann = library("runtime")   # CANN's name for it; it leads on to libascendcl
     meta = struct.pack("<HHI", 1, 4, 3) + struct.pack("<HHHH", 3, 4, 1, 2)

@@ -1,8 +1,9 @@
 """What softcann has no use for is an error with CANN's code and a text that says what to do instead; never success."""
 import ctypes
+import re
 
 import pytest
-from acl_tools import LIBRARIES
+from acl_tools import LIBRARIES, ROOT
 
 UNSUPPORTED = 207000
 KERNELS = {"aclopCreateKernel": 7, "aclopRegisterCompileFunc": 2, "aclopUnregisterCompileFunc": 1, "aclopSetKernelArgs": 5,
@@ -22,6 +23,26 @@ def test_the_text_says_what_to_do(acl, name):
     assert room.raw == bytes(256)   # nothing was written
     text = acl.get_recent_err_msg()
     assert text.startswith(f"{name}: ") and INSTEAD[name] in text
+
+
+# Of third_party/softcann/docs/refused.md: as many arguments as any of them has, none of them written to.
+CREATE = {"aclCreateGraphDumpOpt", "aclrtCreateGroupInfo"}   # which return what they made
+LISTED = re.findall(r"`(acl\w+)`", "".join(re.findall(r"^\| `.*?\|", (ROOT / "third_party/softcann/docs/refused.md").read_text(), re.M)))
+
+
+def test_the_page_lists_what_is_refused():
+    source = (ROOT / "third_party/softcann/src/rt/unsupported.cpp").read_text()
+    refused = set(re.findall(r"SOFTCANN_REFUSED\((acl\w+),", source)) | CREATE
+    assert len(refused) > 60 and set(LISTED) == refused
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_what_the_page_lists_never_succeeds(acl, name):
+    function = getattr(ctypes.CDLL(str(LIBRARIES / "libascendcl.so")), name)
+    room = ctypes.create_string_buffer(256)
+    function.restype = ctypes.c_void_p if name in CREATE else ctypes.c_int
+    assert function(*[ctypes.byref(room)] * 11) == (None if name in CREATE else UNSUPPORTED)
+    assert room.raw == bytes(256) and acl.get_recent_err_msg().startswith(f"{name}: ")
 
 
 @pytest.mark.parametrize("name", ["acltdtCreateQueue", "acltdtEnqueue", "acltdtSendTensor", "acltdtReceiveTensor", "acltdtAllocBuf"])

@@ -1,4 +1,5 @@
 """acl and acl.rt: results, arguments, memory, streams, callbacks."""
+import ctypes
 import gc
 import os
 import pathlib
@@ -60,6 +61,15 @@ def test_published_names_are_there_or_refused_by_name(acl):
     assert len(names) > 230 and len(missing) < 30, sorted(missing)
     assert not [name for name, text in missing.items() if not re.search(r"\bacl[a-z]+[A-Z]", text)]
     assert {name.rsplit(".", 1)[0] for name in missing} <= {"acl.rt"}   # kernels of the client's own
+
+
+def test_every_declared_function_is_there():
+    """CANN's programs link what its headers declare; what is refused has a name, too."""
+    headers = sorted((ROOT / "third_party/cann/include/acl").glob("*.h"))
+    libraries = [ctypes.CDLL(str(LIBRARIES / f"lib{name}.so")) for name in ("ascendcl", "acl_op_compiler", "msprofiler")]
+    names = {name for path in headers for name in re.findall(r"^\w[^;{}#/]*?\b(acl\w+)\(", path.read_text(), re.M)}
+    assert len(names) > 580
+    assert not [name for name in sorted(names) if not any(hasattr(library, name) for library in libraries)]
 
 
 def test_the_tables_name_declared_functions(acl):

@@ -21,6 +21,14 @@ def test_devices_that_are_set_and_reset(acl, rt):
     assert rt.aclrtRegDeviceStateCallback(b"", function, None) == INVALID == rt.aclrtRegDeviceStateCallback(None, function, None)
 
 
+def test_a_device_that_does_not_exist_is_told_to_nobody(acl, rt):
+    told = []
+    function = DEVICE(lambda *what: told.append(what))
+    assert rt.aclrtRegDeviceStateCallback(b"test", function, None) == 0
+    assert [rt.aclrtSetDevice(device) for device in (-1, 999)] == [107001, 107001] and told == []
+    assert rt.aclrtRegDeviceStateCallback(b"test", None, None) == 0
+
+
 def test_a_device_whose_tasks_are_aborted(acl, rt, stream):
     told = []
     function = ABORT(lambda *what: told.append(what) or 0)

@@ -25,6 +25,22 @@ def managed(rt):
     assert rt.aclrtFree(pointer) == 0 and rt.aclrtFree(pointer) == PARAMETER
 
 
+def test_others_may_have_mapped_something_at_such_addresses(acl, rt):
+    """Behind the first piece there is memory of somebody else, and behind that enough room."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, size, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    fixed_noreplace, private_anonymous, read = 0x100000, 0x22, 1
+    pieces = [ctypes.c_void_p() for _ in range(3)]
+    assert rt.aclrtMemAllocManaged(ctypes.byref(pieces[0]), ctypes.c_uint64(PAGE), 1) == 0
+    strange = pieces[0].value + PAGE
+    assert libc.mmap(strange, size(PAGE // 2), read, private_anonymous | fixed_noreplace, -1, 0) == strange
+    for piece in pieces[1:]:
+        assert rt.aclrtMemAllocManaged(ctypes.byref(piece), ctypes.c_uint64(2 * PAGE), 1) == 0, acl.get_recent_err_msg()
+    assert [piece.value - strange for piece in pieces[1:]] == [PAGE, 3 * PAGE]
+    assert libc.munmap(ctypes.c_void_p(strange), size(PAGE // 2)) == 0 and [rt.aclrtFree(piece) for piece in pieces] == [0, 0, 0]
+
+
 def test_host_and_device_share_memory(acl, rt, stream, managed, copied):
     host = np.ctypeslib.as_array(ctypes.cast(managed, ctypes.POINTER(ctypes.c_float)), (PAGE,))
     host[:] = 1

@@ -61,6 +61,30 @@ def test_a_graph_waits_for_a_record_outside(acl, rt, stream, other, event, copie
     assert rt.aclmdlRIDestroy(graph) == 0 == rt.aclrtDestroyNotify(gate)
 
 
+@pytest.mark.parametrize("branch", [False, True])
+def test_the_abort_of_its_stream_ends_a_wait_of_a_graph(acl, rt, stream, other, event, copied, branch):
+    """Of the stream that it is executed on, also where the wait is on a branch of the graph."""
+    x, back = copied(np.zeros(1, np.int32))
+    gate, third, fork, join = notify_of(rt), *(ctypes.c_void_p() for _ in range(3))
+    assert rt.aclrtCreateStream(ctypes.byref(third)) == rt.aclrtCreateEvent(ctypes.byref(fork)) == rt.aclrtCreateEvent(ctypes.byref(join)) == 0
+    waits = third if branch else stream
+    begin = [lambda: good(rt.aclrtRecordEvent(fork, stream)), lambda: good(rt.aclrtStreamWaitEvent(third, fork))]
+    end = [lambda: good(rt.aclrtRecordEvent(join, third)), lambda: good(rt.aclrtStreamWaitEvent(stream, join))]
+    graph = captured(rt, stream, *begin, lambda: good(rt.aclrtStreamWaitEventWithFlag(waits, event, 0, 1)),
+                     lambda: put(rt, x, 1, waits), *end)
+    assert rt.aclrtWaitAndResetNotify(gate, other, 0) == 0 == rt.aclrtRecordEvent(event, other)
+    assert rt.aclmdlRIExecuteAsync(graph, stream) == 0
+    late = threading.Timer(10, lambda: good(rt.aclrtSetDevice(0)) or good(rt.aclrtRecordNotify(gate, None)))   # for one that does not end
+    late.start()
+    begun = time.monotonic()
+    assert rt.aclrtStreamAbort(stream) == 0 and time.monotonic() - begun < 5 and back()[0] == 0
+    late.cancel()
+    assert rt.aclrtRecordNotify(gate, None) == 0 == acl.rt.synchronize_stream(other.value)
+    assert rt.aclmdlRIExecuteAsync(graph, stream) == 0 == acl.rt.synchronize_stream(stream.value) and back()[0] == 1
+    assert rt.aclmdlRIDestroy(graph) == rt.aclrtDestroyNotify(gate) == rt.aclrtDestroyEvent(fork) == rt.aclrtDestroyEvent(join) == 0
+    assert rt.aclrtDestroyStream(third) == 0
+
+
 def test_a_record_in_a_graph_is_waited_for_outside(acl, rt, stream, other, event, copied):
     x, _ = copied(np.zeros(1, np.int32))
     y, found = copied(np.zeros(1, np.int32))

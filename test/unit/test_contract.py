@@ -91,7 +91,8 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
             expected[key] = field["offset"]
             lines.append(f'printf("{key} %zu\\n", offsetof({name}, {field["name"]}));')
     assert len(expected) > 50
-    others = "".join(f'#include "acl/{name}.h"\n' for name in ("acl_dump", "acl_prof", "ops/acl_cblas"))
+    others = "".join(f'#include "acl/{name}.h"\n' for name in ("acl_dump", "acl_op_compiler", "acl_prof", "acl_rt_memory_soma",
+                                                               "ops/acl_cblas"))
     text = f'#include "{header}"\n{others}#include <cstdio>\n#include <cstddef>\nint main() {{\n' + "\n".join(lines) + "\n}\n"
     found = {key: int(value) for key, value in (line.rsplit(" ", 1) for line in compile_and_run(tmp_path, text).splitlines())}
     assert found == expected
@@ -99,8 +100,8 @@ def test_values_and_layouts_are_the_facts(tmp_path, header, table):
 
 @needs_facts
 def test_runtime_prototypes_have_the_facts_parameters():
-    headers = ("acl/acl_rt.h", "acl/acl_op.h", "acl/acl_mdl.h", "acl/acl_dump.h", "acl/acl_prof.h", "mstx/ms_tools_ext.h", "mspti/mspti.h")
-    text = "\n".join((CANN / "include" / name).read_text() for name in headers)
+    headers = (*sorted((CANN / "include/acl").glob("*.h")), *(CANN / "include" / name for name in ("mstx/ms_tools_ext.h", "mspti/mspti.h")))
+    text = "\n".join(path.read_text() for path in headers)
     facts = load("acl_runtime.json")["functions"]
     declared = dict(re.findall(r"\b(\w+)\(([^;]*)\);", re.sub(r"\s+", " ", text)))
     checked = 0
@@ -112,6 +113,55 @@ def test_runtime_prototypes_have_the_facts_parameters():
             assert re.search(rf"\b{parameter}\b", parameters), (name, parameter)
         checked += 1
     assert checked > 300
+
+
+# Headers of CANN's that are C++ alone: by folder.
+CPP = ("adxl", "atb", "external", "ge", "graph", "hixl", "parser", "aclnn/opdev")
+
+
+@needs_compiler
+@pytest.mark.parametrize("compiler, language, standard", [("gcc", "c", "c11"), ("g++", "c++", "c++11")])
+def test_each_header_compiles_alone(tmp_path, compiler, language, standard):
+    """As the first that a program includes; those of operators are made of the table."""
+    gen_aclnn.main(str(CANN / "aclnn_ops.txt"), str(tmp_path))
+    names = [str(path.relative_to(CANN / "include")) for path in sorted((CANN / "include").rglob("*.h"))]
+    assert {"acl/acl.h", "acl/acl_base.h", "acl/acl_rt_memory_soma.h", "acl/error_codes/rt_error_codes.h"} <= set(names)
+    wrong = {}
+    for name in names:
+        only_cpp = name.startswith(CPP)
+        if only_cpp and language == "c":
+            continue
+        command = [compiler, f"-std={'c++17' if only_cpp else standard}", "-x", language, "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", CANN / "include",
+                   "-I", tmp_path, "-"]
+        done = subprocess.run([str(part) for part in command], input=f'#include "{name}"\n', text=True, capture_output=True)
+        if done.returncode != 0:
+            wrong[name] = done.stderr.splitlines()[:3]
+    assert not wrong
+
+
+@needs_compiler
+def test_a_program_that_includes_acl_h_alone(tmp_path):
+    """What CANN's acl.h leads to, a program in C has with one include; what it does not, it includes by its own name."""
+    source = tmp_path / "program.c"
+    text = """#include <acl/acl.h>
+    aclmdlIODims dims;
+    aclrtMemLocation place;
+    int main(void) {{
+      aclrtStream stream = 0;
+      aclmdlRI graph = 0;
+      aclTensorDesc* tensor = aclCreateTensorDesc(ACL_FLOAT, 0, 0, ACL_FORMAT_ND);
+      aclopAttr* attributes = aclopCreateAttr();
+      aclrtAllocatorDesc allocator = aclrtAllocatorCreateDesc();
+      (void)tensor, (void)attributes, (void)allocator, (void)graph;
+      {more}
+      return aclInit(0) == ACL_ERROR_RT_PARAM_INVALID || aclrtSynchronizeStream(stream) == ACL_ERROR_GE_PARAM_INVALID;
+    }}
+    """
+    command = ["gcc", "-std=c99", "-Wall", "-Werror", "-fsyntax-only", "-I", str(CANN / "include"), str(source)]
+    for more, compiles in (("", True), ("aclrtMemPool pool = 0;", False), ("aclSetCompileopt(ACL_PRECISION_MODE, 0);", False),
+                           ("aclTensorList* list = 0;", False)):
+        source.write_text(text.format(more=more))
+        assert (subprocess.run(command, capture_output=True).returncode == 0) is compiles, more
 
 
 @needs_compiler

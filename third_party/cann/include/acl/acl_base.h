@@ -1,4 +1,7 @@
-// CANN's interface: what clients include by its older name, types, descriptions and data buffers.
+// CANN's interface: what all other headers of it begin with. It is parted as CANN's is.
 #pragma once
 
-#include "acl_op.h"
+#include "acl_base_mdl.h"
+#include "acl_base_rt.h"
+#include "error_codes/ge_error_codes.h"
+#include "error_codes/rt_error_codes.h"

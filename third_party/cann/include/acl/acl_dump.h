@@ -1,7 +1,11 @@
 // CANN's interface of dumps beside aclmdl*Dump, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl_types.h"
+#include "acl_base.h"
+
+#define ACL_DUMP_MAX_FILE_PATH_LENGTH 4096
+#define ACL_DUMP_MAX_SHAPE_NUM 25
+#define ACL_OP_DUMP_OP_AICORE_ARGS 1
 
 #ifdef __cplusplus
 extern "C" {

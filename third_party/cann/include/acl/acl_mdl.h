@@ -1,17 +1,26 @@
 // CANN's interface, declared anew from its names, types, order and values: models (.om files).
 #pragma once
 
-#include "acl_op.h"
+#include "acl_base.h"
+#include "acl_rt.h"
 
 #define ACL_ATTR_NAME_DATA_DUMP_ORIGIN_OP_NAMES "_datadump_original_op_names"
 #define ACL_DYNAMIC_AIPP_NAME "ascend_dynamic_aipp_data"
 #define ACL_DYNAMIC_TENSOR_NAME "ascend_mbatch_shape_data"
+#define ACL_INVALID_NODE_INDEX 4294967295U
+#define ACL_MAX_BATCH_NUM 128
+#define ACL_MAX_DIM_CNT 128
+#define ACL_MAX_HW_NUM 128
+#define ACL_MAX_SHAPE_COUNT 128
+#define ACL_MAX_TENSOR_NAME_LEN 128
 #define ACL_MDL_LOAD_FROM_FILE 1
 #define ACL_MDL_LOAD_FROM_FILE_WITH_MEM 2
 #define ACL_MDL_LOAD_FROM_FILE_WITH_Q 5
 #define ACL_MDL_LOAD_FROM_MEM 3
 #define ACL_MDL_LOAD_FROM_MEM_WITH_MEM 4
 #define ACL_MDL_LOAD_FROM_MEM_WITH_Q 6
+#define ACL_WORKSPACE_MEM_OPTIMIZE_DEFAULT 0
+#define ACL_WORKSPACE_MEM_OPTIMIZE_INPUTOUTPUT 1
 
 typedef struct aclmdlDataset aclmdlDataset;
 typedef struct aclmdlDesc aclmdlDesc;

@@ -1,60 +1,27 @@
-// CANN's interface, declared anew from its names, types, order and values.
+// CANN's interface, declared anew from its names, types, order and values: operators by name.
 #pragma once
 
-#include "acl_types.h"
+#include "acl_base.h"
+
+typedef struct aclopAttr aclopAttr;
+typedef enum aclopEngineType {
+  ACL_ENGINE_SYS = 0,
+  ACL_ENGINE_AICORE = 1,
+  ACL_ENGINE_VECTOR = 2,
+} aclopEngineType;
+
+typedef struct aclopHandle aclopHandle;
+typedef void (*aclDataDeallocator)(void*, size_t);
+typedef struct aclopKernelDesc aclopKernelDesc;
+typedef aclError (*aclopCompileFunc)(int, const aclTensorDesc*[], int, const aclTensorDesc*[], const aclopAttr*,
+                                     aclopKernelDesc*);
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-aclTensorDesc* aclCreateTensorDesc(aclDataType dataType, int numDims, const int64_t* dims, aclFormat format);
-void aclDestroyTensorDesc(const aclTensorDesc* desc);
-void* aclGetTensorDescAddress(const aclTensorDesc* desc);
-aclTensorDesc* aclGetTensorDescByIndex(aclTensorDesc* desc, size_t index);
-int64_t aclGetTensorDescDim(const aclTensorDesc* desc, size_t index);
-aclError aclGetTensorDescDimRange(const aclTensorDesc* desc, size_t index, size_t dimRangeNum, int64_t* dimRange);
-aclError aclGetTensorDescDimV2(const aclTensorDesc* desc, size_t index, int64_t* dimSize);
-size_t aclGetTensorDescElementCount(const aclTensorDesc* desc);
-aclFormat aclGetTensorDescFormat(const aclTensorDesc* desc);
-const char* aclGetTensorDescName(aclTensorDesc* desc);
-size_t aclGetTensorDescNumDims(const aclTensorDesc* desc);
-size_t aclGetTensorDescSize(const aclTensorDesc* desc);
-aclDataType aclGetTensorDescType(const aclTensorDesc* desc);
-aclError aclSetTensorConst(aclTensorDesc* desc, void* dataBuffer, size_t length);
-void aclSetTensorDescName(aclTensorDesc* desc, const char* name);
-aclError aclSetTensorDynamicInput(aclTensorDesc* desc, const char* dynamicInputName);
-aclError aclSetTensorFormat(aclTensorDesc* desc, aclFormat format);
-aclError aclSetTensorOriginFormat(aclTensorDesc* desc, aclFormat format);
-aclError aclSetTensorOriginShape(aclTensorDesc* desc, int numDims, const int64_t* dims);
-aclError aclSetTensorPlaceMent(aclTensorDesc* desc, aclMemType memType);
-aclError aclSetTensorShape(aclTensorDesc* desc, int numDims, const int64_t* dims);
-aclError aclSetTensorShapeRange(aclTensorDesc* desc, size_t dimsCount, int64_t dimsRange[][2]);
-aclError aclSetTensorStorageFormat(aclTensorDesc* desc, aclFormat format);
-aclError aclSetTensorStorageShape(aclTensorDesc* desc, int numDims, const int64_t* dims);
-aclError aclSetTensorValueRange(aclTensorDesc* desc, size_t valueCount, int64_t valueRange[][2]);
-aclError aclTransTensorDescFormat(const aclTensorDesc* srcDesc, aclFormat dstFormat, aclTensorDesc** dstDesc);
-aclGraphDumpOption* aclCreateGraphDumpOpt();
-aclError aclDestroyGraphDumpOpt(const aclGraphDumpOption* graphDumpOpt);
-aclError aclGenGraphAndDumpForOp(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-                                 const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[],
-                                 aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType engineType,
-                                 const char* graphDumpPath, const aclGraphDumpOption* graphDumpOpt);
-aclError aclGetCompileopt(aclCompileOpt opt, char* value, size_t length);
-size_t aclGetCompileoptSize(aclCompileOpt opt);
-aclError aclSetCompileopt(aclCompileOpt opt, const char* value);
 aclError aclopCast(const aclTensorDesc* srcDesc, const aclDataBuffer* srcBuffer, const aclTensorDesc* dstDesc,
                    aclDataBuffer* dstBuffer, uint8_t truncate, aclrtStream stream);
-aclError aclopCompile(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
-                      const aclTensorDesc* outputDesc[], const aclopAttr* attr, aclopEngineType engineType,
-                      aclopCompileType compileFlag, const char* opPath);
-aclError aclopCompileAndExecute(const char* opType, int numInputs, const aclTensorDesc* inputDesc[],
-                                const aclDataBuffer* inputs[], int numOutputs, const aclTensorDesc* outputDesc[],
-                                aclDataBuffer* outputs[], const aclopAttr* attr, aclopEngineType engineType,
-                                aclopCompileType compileFlag, const char* opPath, aclrtStream stream);
-aclError aclopCompileAndExecuteV2(const char* opType, int numInputs, aclTensorDesc* inputDesc[], aclDataBuffer* inputs[],
-                                  int numOutputs, aclTensorDesc* outputDesc[], aclDataBuffer* outputs[], aclopAttr* attr,
-                                  aclopEngineType engineType, aclopCompileType compileFlag, const char* opPath,
-                                  aclrtStream stream);
 aclopAttr* aclopCreateAttr();
 aclError aclopCreateHandle(const char* opType, int numInputs, const aclTensorDesc* inputDesc[], int numOutputs,
                            const aclTensorDesc* outputDesc[], const aclopAttr* opAttr, aclopHandle** handle);
@@ -86,7 +53,6 @@ aclError aclopSetAttrListListInt(aclopAttr* attr, const char* attrName, int numL
                                  const int64_t* values[]);
 aclError aclopSetAttrListString(aclopAttr* attr, const char* attrName, int numValues, const char** values);
 aclError aclopSetAttrString(aclopAttr* attr, const char* attrName, const char* attrValue);
-aclError aclopSetCompileFlag(aclOpCompileFlag flag);
 aclError aclopSetKernelArgs(aclopKernelDesc* kernelDesc, const char* kernelId, uint32_t blockDim, const void* args,
                             uint32_t argSize);
 aclError aclopSetKernelWorkspaceSizes(aclopKernelDesc* kernelDesc, int numWorkspaces, size_t* workspaceSizes);

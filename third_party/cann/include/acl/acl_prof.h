@@ -1,7 +1,7 @@
 // CANN's profiling interface, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl_types.h"
+#include "acl_base.h"
 
 #define ACL_PROF_ACL_API 0x0001ULL
 #define ACL_PROF_TASK_TIME 0x0002ULL

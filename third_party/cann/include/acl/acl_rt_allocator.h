@@ -1,7 +1,12 @@
-// CANN's interface, declared anew from its names, types, order and values.
+// CANN's interface, declared anew from its names, types, order and values: allocators that a client gives to a stream.
 #pragma once
 
-#include "acl_types.h"
+#include "acl_base.h"
+
+typedef void* (*aclrtAllocatorAllocFunc)(aclrtAllocator, size_t);
+typedef void (*aclrtAllocatorFreeFunc)(aclrtAllocator, aclrtAllocatorBlock);
+typedef void* (*aclrtAllocatorAllocAdviseFunc)(aclrtAllocator, size_t, aclrtAllocatorAddr);
+typedef void* (*aclrtAllocatorGetAddrFromBlockFunc)(aclrtAllocatorBlock);
 
 #ifdef __cplusplus
 extern "C" {

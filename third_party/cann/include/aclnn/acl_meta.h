@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values.
 #pragma once
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 #define ACLNN_SUCCESS 0
 #define ACLNN_ERR_PARAM_NULLPTR 161001
@@ -31,6 +31,16 @@
 #define ACLNN_ERR_INNER_INPUT_JSON_IS_NULL 561117
 #define ACLNN_ERR_INNER_STATIC_WORKSPACE_INVALID 561118
 #define ACLNN_ERR_INNER_STATIC_BLOCK_DIM_INVALID 561119
+
+typedef int32_t aclnnStatus;
+typedef struct aclBoolArray aclBoolArray;
+typedef struct aclFloatArray aclFloatArray;
+typedef struct aclIntArray aclIntArray;
+typedef struct aclOpExecutor aclOpExecutor;
+typedef struct aclScalar aclScalar;
+typedef struct aclScalarList aclScalarList;
+typedef struct aclTensor aclTensor;
+typedef struct aclTensorList aclTensorList;
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,7 @@
 // mstx, CANN's marks and ranges of a program's own (libms_tools_ext), declared anew from their names, types and order.
 #pragma once
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 #ifdef __cplusplus
 extern "C" {

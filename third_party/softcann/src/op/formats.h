@@ -2,7 +2,7 @@
 // storage dimensions say, and only the parameters that blocked.txt lists take it: their kernels ask in_base_format().
 #pragma once
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 namespace softcann::op {
 

@@ -9,6 +9,8 @@
 // Whatever the contract declares is exported by the library that defines it.
 #pragma GCC visibility push(default)
 #include "acl/acl.h"
+#include "acl/acl_op_compiler.h"
+#include "acl/acl_rt_memory_soma.h"
 #pragma GCC visibility pop
 
 #include "fault/fault.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 namespace softcann::op {
 

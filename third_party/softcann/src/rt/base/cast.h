@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "acl/acl_types.h"
+#include "acl/acl_base.h"
 
 namespace softcann {
 

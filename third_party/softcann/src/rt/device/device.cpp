@@ -91,18 +91,18 @@ Device* find_device(int id) {
   return registry().devices[id].load(std::memory_order_acquire);
 }
 
+aclError check_configured(int id) {
+  if (const std::string& wrong = configuration_error(); !wrong.empty()) return fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
+  if (id >= 0 && id < device_count()) return ACL_SUCCESS;
+  return fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
+              device_count(), static_cast<int>(options().device_count),
+              options().visible_devices.empty() ? "" : ", ASCEND_RT_VISIBLE_DEVICES=", options().visible_devices.c_str());
+}
+
 Device* open_device(int id, aclError* error) {
   if (Device* device = find_device(id)) return device;
-  if (const std::string& wrong = configuration_error(); !wrong.empty()) {
-    *error = fail(ACL_ERROR_INVALID_PARAM, "%s", wrong.c_str());
-    return nullptr;
-  }
-  if (id < 0 || id >= device_count()) {
-    *error = fail(ACL_ERROR_RT_INVALID_DEVICEID, "device %d does not exist: there are %d (SOFTCANN_DEVICE_COUNT=%d%s%s)", id,
-                  device_count(), static_cast<int>(options().device_count),
-                  options().visible_devices.empty() ? "" : ", ASCEND_RT_VISIBLE_DEVICES=", options().visible_devices.c_str());
-    return nullptr;
-  }
+  *error = check_configured(id);
+  if (*error != ACL_SUCCESS) return nullptr;
   Registry& r = registry();
   std::lock_guard<std::mutex> lock(r.mutex);
   static const aclError recording = begin_profile_control();

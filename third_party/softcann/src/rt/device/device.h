@@ -58,6 +58,8 @@ int physical_device(int id);
 Device* find_device(int id);
 // Opens the device when needed; nullptr with the reason recorded and its code in *error.
 Device* open_device(int id, aclError* error);
+// Whether there is such a device, by the settings; records why not.
+aclError check_configured(int id);
 
 // Note [Thread-local variables]
 // Two pointers are looked at for each task. The initial-exec model reads them with one instruction instead of a call; a

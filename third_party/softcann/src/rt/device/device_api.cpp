@@ -6,6 +6,7 @@
 #include "rt/device/device.h"
 #include "rt/base/error.h"
 #include "rt/stream/event.h"
+#include "rt/memory/memory.h"
 #include "rt/process/exit.h"
 #include "rt/base/handles.h"
 #include "rt/profile/collector.h"
@@ -106,6 +107,7 @@ aclError aclrtSetDevice(int32_t deviceId) {
   const recorder::Call call;
   const Device* known = find_device(deviceId);
   if (known != nullptr && current_context() == &known->primary) return ACL_SUCCESS;
+  if (const aclError code = check_configured(deviceId)) return code;
   tell_device_state(deviceId, ACL_RT_DEVICE_STATE_SET_PRE);
   aclError error = ACL_SUCCESS;
   Device* device = open_device(deviceId, &error);
@@ -299,6 +301,20 @@ aclError aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags) {
   // Memory of all devices is in one window: nothing is left to do but to open the peer, as the driver would.
   aclError error = ACL_SUCCESS;
   return open_device(peerDeviceId, &error) != nullptr ? ACL_SUCCESS : error;
+}
+
+// Memory of all devices is mapped for all of them from the start: what is to be mapped has to be there, and the peer.
+aclError aclrtMemP2PMap(void* devPtr, size_t size, int32_t dstDevId, uint64_t flags) {
+  SOFTCANN_ENTRY(aclrtMemP2PMap);
+  SOFTCANN_REQUIRE(devPtr, "devPtr");
+  if (size == 0 || flags != 0) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemP2PMap: no bytes, or flags are not 0");
+  if (!is_device_pointer(devPtr)) return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemP2PMap: %p is not device memory", devPtr);
+  if (const aclError code = check_device_range(devPtr, size)) return code;
+  if (device_of(devPtr) == dstDevId) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtMemP2PMap: the memory is of device %d itself", dstDevId);
+  }
+  aclError error = ACL_SUCCESS;
+  return open_device(dstDevId, &error) != nullptr ? ACL_SUCCESS : error;
 }
 
 aclError aclrtDeviceDisablePeerAccess(int32_t peerDeviceId) {

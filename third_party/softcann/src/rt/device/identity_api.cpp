@@ -87,6 +87,27 @@ aclError aclrtDevicePeerAccessStatus(int32_t deviceId, int32_t peerDeviceId, int
   return ACL_SUCCESS;
 }
 
+// Host memory that a client has registered is one memory for all that computes or copies here; what there is none of reaches
+// nothing.
+aclError aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType, aclrtHostMemMapCapability* capabilities) {
+  SOFTCANN_ENTRY(aclrtHostMemMapCapabilities);
+  SOFTCANN_REQUIRE(capabilities, "capabilities");
+  if (const aclError code = check_device("aclrtHostMemMapCapabilities", deviceId)) return code;
+  if (hacType < ACL_RT_HAC_TYPE_STARS || hacType > ACL_RT_HAC_TYPE_CCU) {
+    return fail(ACL_ERROR_INVALID_PARAM, "aclrtHostMemMapCapabilities: type %d is not known", static_cast<int>(hacType));
+  }
+  const bool is_here = hacType != ACL_RT_HAC_TYPE_RDMA && hacType != ACL_RT_HAC_TYPE_UDMA && hacType != ACL_RT_HAC_TYPE_CCU;
+  *capabilities = is_here ? ACL_RT_HOST_MEM_MAP_SUPPORTED : ACL_RT_HOST_MEM_MAP_NOT_SUPPORTED;
+  return ACL_SUCCESS;
+}
+
+// Where a chip has one scheduler, as those of softcann, CANN ignores the choice.
+aclError aclrtSetTsDevice(aclrtTsId tsId) {
+  SOFTCANN_ENTRY(aclrtSetTsDevice);
+  if (tsId == ACL_TS_ID_AICORE || tsId == ACL_TS_ID_AIVECTOR) return ACL_SUCCESS;
+  return fail(ACL_ERROR_INVALID_PARAM, "aclrtSetTsDevice: scheduler %d is not known", static_cast<int>(tsId));
+}
+
 aclError aclrtCheckArchCompatibility(const char* socVersion, int32_t* canCompatible) {
   SOFTCANN_ENTRY(aclrtCheckArchCompatibility);
   SOFTCANN_REQUIRE(socVersion, "socVersion");

@@ -47,6 +47,22 @@ aclError submit_status(const char* entry, void* out, aclrtStream handle) {
   return ACL_SUCCESS;
 }
 
+aclError read_status(const char* entry, void* out, uint64_t bytes, aclrtStream stream) {
+  SOFTCANN_REQUIRE(out, "outputAddr");
+  if (bytes != kStatusBytes) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: outputSize is %llu, the status has %zu bytes", entry,
+                static_cast<unsigned long long>(bytes), kStatusBytes);
+  }
+  if (!is_device_pointer(out)) return fail(ACL_ERROR_INVALID_PARAM, "%s: outputAddr is not device memory", entry);
+  if (const aclError code = check_device_range(out, bytes)) return code;
+  check::mark_written_elsewhere(out, bytes);
+  return submit_status(entry, device_view(out), stream);
+}
+
+aclError check_mode(const char* entry, uint32_t mode) {
+  return mode == 0 ? ACL_SUCCESS : fail(ACL_ERROR_INVALID_PARAM, "%s: checkMode %u; 0 is the only one", entry, mode);
+}
+
 }  // namespace
 
 namespace softcann {
@@ -73,17 +89,30 @@ extern "C" {
 
 aclError aclrtGetOverflowStatus(void* outputAddr, size_t outputSize, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtGetOverflowStatus);
-  SOFTCANN_REQUIRE(outputAddr, "outputAddr");
-  if (outputSize != kStatusBytes) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputSize is %zu, the status has %zu bytes", outputSize,
-                kStatusBytes);
-  }
-  if (!is_device_pointer(outputAddr)) {
-    return fail(ACL_ERROR_INVALID_PARAM, "aclrtGetOverflowStatus: outputAddr is not device memory");
-  }
-  if (const aclError code = check_device_range(outputAddr, outputSize)) return code;
-  check::mark_written_elsewhere(outputAddr, outputSize);
-  return submit_status("aclrtGetOverflowStatus", device_view(outputAddr), stream);
+  return read_status("aclrtGetOverflowStatus", outputAddr, outputSize, stream);
+}
+
+// A device has one such flag: CANN's other names lead to it, too.
+aclError aclrtGetFloatOverflowStatus(void* outputAddr, uint64_t outputSize, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtGetFloatOverflowStatus);
+  return read_status("aclrtGetFloatOverflowStatus", outputAddr, outputSize, stream);
+}
+
+aclError aclrtResetFloatOverflowStatus(aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtResetFloatOverflowStatus);
+  return submit_status("aclrtResetFloatOverflowStatus", nullptr, stream);
+}
+
+aclError aclrtNpuGetFloatOverFlowStatus(void* outputAddr, uint64_t outputSize, uint32_t checkMode, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtNpuGetFloatOverFlowStatus);
+  if (const aclError code = check_mode("aclrtNpuGetFloatOverFlowStatus", checkMode)) return code;
+  return read_status("aclrtNpuGetFloatOverFlowStatus", outputAddr, outputSize, stream);
+}
+
+aclError aclrtNpuClearFloatOverFlowStatus(uint32_t checkMode, aclrtStream stream) {
+  SOFTCANN_ENTRY(aclrtNpuClearFloatOverFlowStatus);
+  if (const aclError code = check_mode("aclrtNpuClearFloatOverFlowStatus", checkMode)) return code;
+  return submit_status("aclrtNpuClearFloatOverFlowStatus", nullptr, stream);
 }
 
 aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag) {

@@ -50,6 +50,8 @@ class Graph {
   Graph& operator=(const Graph&) = delete;
 
   aclError run(bool skip) const;
+  // Notes that it records the event, or waits for it, for others to see; false where it did already.
+  bool show(uint32_t event);
   // Puts these tasks into the group, and the group's into `tasks`.
   void exchange(TaskGroup* group, std::vector<Task*>* tasks);
 
@@ -59,7 +61,6 @@ class Graph {
   std::vector<std::unique_ptr<TaskGroup>> groups;
   std::vector<std::shared_ptr<Condition>> conditions;  // that were made for it
   std::vector<std::shared_ptr<Graph>> branches;        // of its conditional tasks
-  std::set<uint32_t> shown;                            // events that it records or waits for, for others to see
   bool is_branch = false;                              // runs within another one only
   uint64_t cost_ns = 0;
   int origin = -1;                     // the stream on which its capture began
@@ -67,6 +68,10 @@ class Graph {
   std::shared_ptr<const Steps> steps;  // which runs these; once it is complete
   std::unique_ptr<Flow> flow;          // of one that was built, not captured
   std::atomic<bool> complete{false};   // its capture, or building, has ended
+
+ private:
+  std::mutex shown_mutex_;  // threads capture into one graph on several streams
+  std::set<uint32_t> shown_;
 };
 
 // How many steps of each stream a point of the capture comes after.

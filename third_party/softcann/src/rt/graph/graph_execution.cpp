@@ -33,6 +33,11 @@ aclError Graph::run(bool skip) const {
   return ACL_SUCCESS;
 }
 
+bool Graph::show(uint32_t event) {
+  const std::lock_guard<std::mutex> lock(shown_mutex_);
+  return shown_.insert(event).second;
+}
+
 void Graph::exchange(TaskGroup* group, std::vector<Task*>* tasks) {
   const std::lock_guard<std::mutex> lock(group->mutex);
   for (size_t i = 0; i < tasks->size(); ++i) std::swap(nodes[group->nodes[i]].task, (*tasks)[i]);
@@ -90,10 +95,11 @@ std::shared_ptr<const Steps> steps_of(const Graph& graph) {
 
 namespace {
 
-aclError run_to_its_end(Task* task, bool skip) {
+template <class Drops>
+aclError run_to_its_end(Task* task, bool skip, Drops drops) {
   aclError code = ACL_SUCCESS;
   do {
-    code = task->run(task, skip || Stream::drops_this_task());
+    code = task->run(task, skip || drops());
   } while (code == kUnfinished);
   return code;
 }
@@ -170,9 +176,12 @@ struct Execution {
     return code;
   }
 
+  // Whether it is aborted: on its stream, while a branch may be at a task of it, or by the device of the branch.
+  bool dropped() const { return Stream::drops_this_task() || lanes.front()->drops_tasks(); }
+
   aclError run_node(size_t i, bool skip) {
     const Graph::Node& node = graph->nodes[i];
-    if (Task* task = std::exchange(fresh[i], nullptr)) return run_to_its_end(task, skip);
+    if (Task* task = std::exchange(fresh[i], nullptr)) return run_to_its_end(task, skip, [this] { return dropped(); });
     std::unique_lock<std::mutex> lock;
     if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
     return node.task->repeat(node.task, skip);
@@ -184,6 +193,7 @@ struct Execution {
       for (const auto& condition : graph->conditions) condition->assign_default();
     }
     for (const size_t i : nodes) {
+      if (dropped()) stopped.store(true, std::memory_order_release);
       const aclError failure = run_node(i, stopped.load(std::memory_order_acquire));
       if (failure != ACL_SUCCESS) fail(failure);
     }
@@ -244,7 +254,7 @@ class OwnedEvent {
 
 aclError repeat_renewed(Task* self, bool skip) {
   const RenewedTask* renewed = as_renewed(self);
-  return run_to_its_end(renewed->renew(*renewed), skip);
+  return run_to_its_end(renewed->renew(*renewed), skip, &Stream::drops_this_task);
 }
 
 aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& graph, Stream* stream) {

@@ -6,6 +6,7 @@
 #include "rt/base/log.h"
 #include "rt/base/text_file.h"
 #include "rt/kernels/device_binary.h"
+#include "rt/kernels/kernel_arguments.h"
 #include "rt/stream/stream.h"
 
 using namespace softcann;
@@ -48,25 +49,7 @@ aclError launch(const char* entry, aclrtFuncHandle handle, uint32_t blocks, aclr
   return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: %s", entry, text.c_str());
 }
 
-// The arguments of a launch, as clients put them together piece by piece.
-struct KernelArguments : Handled {
-  struct Piece {
-    size_t offset, size;
-  };
-  std::vector<char> bytes;
-  std::vector<Piece> pieces;
-  bool final = false;
-};
-
-KernelArguments* open_arguments(const char* entry, aclrtArgsHandle handle) {
-  auto* arguments = static_cast<KernelArguments*>(handle);
-  if (Described<KernelArguments>::alive(arguments) && !arguments->final) return arguments;
-  fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p are no arguments of a kernel that could still change", entry, handle);
-  return nullptr;
-}
-
-// Pieces are known to clients by their number, from 1.
-void* piece_handle(const KernelArguments& arguments) { return reinterpret_cast<void*>(arguments.pieces.size()); }
+uint32_t blocks_of(dim3 grid) { return grid.x * grid.y * grid.z; }
 
 }  // namespace
 
@@ -159,56 +142,6 @@ aclError aclrtGetFunctionName(aclrtFuncHandle funcHandle, uint32_t maxLen, char*
   return ACL_SUCCESS;
 }
 
-aclError aclrtKernelArgsInit(aclrtFuncHandle funcHandle, aclrtArgsHandle* argsHandle) {
-  SOFTCANN_ENTRY(aclrtKernelArgsInit);
-  SOFTCANN_REQUIRE(argsHandle, "argsHandle");
-  if (function_of("aclrtKernelArgsInit", funcHandle) == nullptr) return ACL_ERROR_RT_PARAM_INVALID;
-  *argsHandle = Described<KernelArguments>::make();
-  return ACL_SUCCESS;
-}
-
-aclError aclrtKernelArgsAppend(aclrtArgsHandle argsHandle, void* param, size_t paramSize, aclrtParamHandle* paramHandle) {
-  SOFTCANN_ENTRY(aclrtKernelArgsAppend);
-  SOFTCANN_REQUIRE(param, "param");
-  SOFTCANN_REQUIRE(paramHandle, "paramHandle");
-  KernelArguments* arguments = open_arguments("aclrtKernelArgsAppend", argsHandle);
-  if (arguments == nullptr) return ACL_ERROR_RT_PARAM_INVALID;
-  // At a multiple of its size, of 8 bytes at most, as a struct of the parameters would have it.
-  size_t alignment = 1;
-  while (alignment < 8 && paramSize % (2 * alignment) == 0 && paramSize != 0) alignment *= 2;
-  const size_t offset = (arguments->bytes.size() + alignment - 1) / alignment * alignment;
-  arguments->bytes.resize(offset + paramSize);
-  std::memcpy(arguments->bytes.data() + offset, param, paramSize);
-  arguments->pieces.push_back({offset, paramSize});
-  *paramHandle = piece_handle(*arguments);
-  return ACL_SUCCESS;
-}
-
-aclError aclrtKernelArgsParaUpdate(aclrtArgsHandle argsHandle, aclrtParamHandle paramHandle, void* param, size_t paramSize) {
-  SOFTCANN_ENTRY(aclrtKernelArgsParaUpdate);
-  SOFTCANN_REQUIRE(param, "param");
-  auto* arguments = static_cast<KernelArguments*>(argsHandle);
-  const auto number = reinterpret_cast<uintptr_t>(paramHandle);
-  if (!Described<KernelArguments>::alive(arguments) || number == 0 || number > arguments->pieces.size()) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtKernelArgsParaUpdate: there is no such parameter");
-  }
-  const KernelArguments::Piece piece = arguments->pieces[number - 1];
-  if (piece.size != paramSize) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtKernelArgsParaUpdate: the parameter has %zu bytes, not %zu", piece.size,
-                paramSize);
-  }
-  std::memcpy(arguments->bytes.data() + piece.offset, param, paramSize);
-  return ACL_SUCCESS;
-}
-
-aclError aclrtKernelArgsFinalize(aclrtArgsHandle argsHandle) {
-  SOFTCANN_ENTRY(aclrtKernelArgsFinalize);
-  KernelArguments* arguments = open_arguments("aclrtKernelArgsFinalize", argsHandle);
-  if (arguments == nullptr) return ACL_ERROR_RT_PARAM_INVALID;
-  arguments->final = true;
-  return ACL_SUCCESS;
-}
-
 aclError aclrtLaunchKernel(aclrtFuncHandle funcHandle, uint32_t numBlocks, const void*, size_t, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtLaunchKernel);
   return launch("aclrtLaunchKernel", funcHandle, numBlocks, stream);
@@ -223,11 +156,9 @@ aclError aclrtLaunchKernelV2(aclrtFuncHandle funcHandle, uint32_t numBlocks, con
 aclError aclrtLaunchKernelWithConfig(aclrtFuncHandle funcHandle, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg*,
                                      aclrtArgsHandle argsHandle, void*) {
   SOFTCANN_ENTRY(aclrtLaunchKernelWithConfig);
-  const auto* arguments = static_cast<const KernelArguments*>(argsHandle);
-  if (!Described<KernelArguments>::alive(arguments) || !arguments->final) {
+  if (!take_arguments(argsHandle)) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtLaunchKernelWithConfig: argsHandle has no arguments that are final");
   }
-  Described<KernelArguments>::drop(arguments);  // a launch takes them
   return launch("aclrtLaunchKernelWithConfig", funcHandle, numBlocks, stream);
 }
 
@@ -235,5 +166,23 @@ aclError aclrtLaunchKernelWithHostArgs(aclrtFuncHandle funcHandle, uint32_t numB
                                        void*, size_t, aclrtPlaceHolderInfo*, size_t) {
   SOFTCANN_ENTRY(aclrtLaunchKernelWithHostArgs);
   return launch("aclrtLaunchKernelWithHostArgs", funcHandle, numBlocks, stream);
+}
+
+// What these are of is a function, or a symbol of the host's code, which softcann has none of.
+aclError aclrtLaunchKernelWithArgsArray(void* func, uint32_t numBlocks, aclrtStream stream, aclrtLaunchKernelCfg*, void**) {
+  SOFTCANN_ENTRY(aclrtLaunchKernelWithArgsArray);
+  return launch("aclrtLaunchKernelWithArgsArray", func, numBlocks, stream);
+}
+
+aclError aclrtLaunchSIMTKernelWithArgsArray(void* func, dim3 gridDim, dim3, size_t, aclrtStream stream, aclrtLaunchKernelCfg*,
+                                            void**) {
+  SOFTCANN_ENTRY(aclrtLaunchSIMTKernelWithArgsArray);
+  return launch("aclrtLaunchSIMTKernelWithArgsArray", func, blocks_of(gridDim), stream);
+}
+
+aclError aclrtLaunchSIMTKernelWithHostArgs(void* func, dim3 gridDim, dim3, size_t, aclrtStream stream, aclrtLaunchKernelCfg*,
+                                           void*, size_t, aclrtPlaceHolderInfo*, size_t) {
+  SOFTCANN_ENTRY(aclrtLaunchSIMTKernelWithHostArgs);
+  return launch("aclrtLaunchSIMTKernelWithHostArgs", func, blocks_of(gridDim), stream);
 }
 }

@@ -1,5 +1,6 @@
 // Hints about the cache in front of device memory: here the processor's.
 #include <algorithm>
+#include <atomic>
 
 #include "rt/memory/check.h"
 #include "rt/stream/stream.h"
@@ -28,6 +29,15 @@ aclError prefetch(Task* self, bool skip) {
 }  // namespace
 
 extern "C" {
+
+// Processors of one machine see each other's caches: what has been written before is to be seen by whoever looks from now on.
+aclError aclrtDeviceL2CacheFlush(void* rsv) {
+  SOFTCANN_ENTRY(aclrtDeviceL2CacheFlush);
+  SOFTCANN_CONTEXT(context, "aclrtDeviceL2CacheFlush");
+  if (rsv != nullptr) return fail(ACL_ERROR_INVALID_PARAM, "aclrtDeviceL2CacheFlush: rsv must be null");
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return ACL_SUCCESS;
+}
 
 aclError aclrtCmoAsync(void* src, size_t size, aclrtCmoType cmoType, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtCmoAsync);

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -22,10 +23,17 @@ namespace {
 
 constexpr char kTableName[] = "softcann-shares";
 
+// A table and its file, which stays open: others find one's own by it, and locks of what others made lie on it.
+struct OpenTable {
+  ShareTable* table = nullptr;
+  int file = -1;
+};
+
 struct Tables {
   std::mutex mutex;
-  ShareTable* own = nullptr;
-  std::map<std::pair<int32_t, uint32_t>, ShareTable*> others;  // stay mapped
+  OpenTable own;
+  std::map<std::pair<int32_t, uint32_t>, OpenTable> others;  // stay mapped
+  std::map<const void*, uint32_t> uses;                      // of others' entries, by this process
 };
 
 Tables& tables() {
@@ -33,33 +41,35 @@ Tables& tables() {
   return *instance;
 }
 
+// A file of another size was made with another layout.
 ShareTable* map_table(int fd) {
+  struct stat found{};
+  if (fstat(fd, &found) != 0 || found.st_size != sizeof(ShareTable)) return nullptr;
   void* p = mmap(nullptr, sizeof(ShareTable), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return p == MAP_FAILED ? nullptr : static_cast<ShareTable*>(p);
 }
 
-ShareTable* make_table() {
-  // The descriptor stays open: other processes find it by its name.
+OpenTable make_table() {
   const int fd = memfd_create(kTableName, MFD_CLOEXEC);
-  if (fd < 0 || ftruncate(fd, sizeof(ShareTable)) != 0) return nullptr;
+  if (fd < 0 || ftruncate(fd, sizeof(ShareTable)) != 0) return {};
   ShareTable* table = map_table(fd);
-  if (table == nullptr) return nullptr;
+  if (table == nullptr) return {};
   table->nonce = std::random_device()();
   table->pid = getpid();
-  table->magic = ShareTable::kMagic;
-  return table;
+  table->magic = kShareMagic;
+  return {table, fd};
 }
 
 std::string fd_folder(int pid) { return "/proc/" + std::to_string(pid) + "/fd"; }
 
-ShareTable* find_table(const ShareKey& key, uint32_t nonce_mask, std::string* reason) {
+OpenTable find_table(const ShareKey& key, uint32_t nonce_mask, std::string* reason) {
   const std::string folder = fd_folder(key.pid);
   DIR* list = opendir(folder.c_str());
   if (list == nullptr) {
     *reason = folder + ": " + std::strerror(errno);
-    return nullptr;
+    return {};
   }
-  ShareTable* found = nullptr;
+  OpenTable found;
   while (dirent* entry = readdir(list)) {
     char target[64];
     const std::string path = folder + "/" + entry->d_name;
@@ -69,14 +79,18 @@ ShareTable* find_table(const ShareKey& key, uint32_t nonce_mask, std::string* re
     if (std::strstr(target, kTableName) == nullptr) continue;
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) continue;
-    found = map_table(fd);
+    ShareTable* table = map_table(fd);
+    if (table != nullptr && table->magic == kShareMagic && (table->nonce & nonce_mask) == key.nonce) {
+      found = {table, fd};
+      break;
+    }
+    if (table != nullptr) munmap(table, sizeof(ShareTable));
     close(fd);
-    if (found != nullptr && found->magic == ShareTable::kMagic && (found->nonce & nonce_mask) == key.nonce) break;
-    if (found != nullptr) munmap(found, sizeof(ShareTable));
-    found = nullptr;
   }
   closedir(list);
-  if (found == nullptr) *reason = "the process that shared it has ended, or is another one of the same number";
+  if (found.table == nullptr) {
+    *reason = "the process that shared it has ended, is another one of the same number, or runs another version of softcann";
+  }
   return found;
 }
 
@@ -96,21 +110,22 @@ bool ShareKey::parse(const char* text, char what, ShareKey* key) {
 
 ShareTable* own_table() {
   std::lock_guard<std::mutex> lock(tables().mutex);
-  if (tables().own == nullptr) tables().own = make_table();
-  return tables().own;
+  if (tables().own.table == nullptr) tables().own = make_table();
+  return tables().own.table;
 }
 
 ShareTable* open_table(const ShareKey& key, const char* entry, aclError* error) {
   Tables& t = tables();
   std::lock_guard<std::mutex> lock(t.mutex);
-  if (t.own != nullptr && t.own->pid == key.pid && t.own->nonce == key.nonce) return t.own;
-  ShareTable*& table = t.others[{key.pid, key.nonce}];
+  const ShareTable* own = t.own.table;
+  if (own != nullptr && own->pid == key.pid && own->nonce == key.nonce) return t.own.table;
+  OpenTable& other = t.others[{key.pid, key.nonce}];
   std::string reason;
-  if (table == nullptr) table = find_table(key, UINT32_MAX, &reason);
-  if (table == nullptr) {
+  if (other.table == nullptr) other = find_table(key, UINT32_MAX, &reason);
+  if (other.table == nullptr) {
     *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key.pid, reason.c_str());
   }
-  return table;
+  return other.table;
 }
 
 ShareTable* open_table_by_bits(ShareKey* key, const char* entry, aclError* error) {
@@ -118,13 +133,14 @@ ShareTable* open_table_by_bits(ShareKey* key, const char* entry, aclError* error
   Tables& t = tables();
   std::lock_guard<std::mutex> lock(t.mutex);
   ShareTable* table = nullptr;
-  if (t.own != nullptr && t.own->pid == key->pid && (t.own->nonce & kMask) == key->nonce) table = t.own;
+  if (t.own.table != nullptr && t.own.table->pid == key->pid && (t.own.table->nonce & kMask) == key->nonce) table = t.own.table;
   for (const auto& [id, other] : t.others) {
-    if (other != nullptr && id.first == key->pid && (id.second & kMask) == key->nonce) table = other;
+    if (other.table != nullptr && id.first == key->pid && (id.second & kMask) == key->nonce) table = other.table;
   }
   std::string reason;
-  if (table == nullptr && (table = find_table(*key, kMask, &reason)) != nullptr) {
-    t.others[{key->pid, table->nonce}] = table;
+  if (table == nullptr) {
+    const OpenTable found = find_table(*key, kMask, &reason);
+    if ((table = found.table) != nullptr) t.others[{key->pid, table->nonce}] = found;
   }
   if (table == nullptr) {
     *error = fail(ACL_ERROR_RT_IPC_ERROR, "%s: cannot open what process %d shares: %s", entry, key->pid, reason.c_str());
@@ -158,12 +174,47 @@ bool IpcEvent::wait(uint64_t version, int64_t timeout_ns) {
 
 namespace {
 
+bool lies_in(const OpenTable& open, const void* entry) {
+  return open.table != nullptr && entry >= open.table && entry < open.table + 1;
+}
+
+// The lock of one entry: F_OFD_SETLK sets or lifts it, F_OFD_GETLK looks for those of others.
+struct flock lock_of(const OpenTable& open, const void* entry, short kind) {
+  struct flock lock{};
+  lock.l_type = kind;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = static_cast<const char*>(entry) - reinterpret_cast<const char*>(open.table);
+  lock.l_len = 1;
+  return lock;
+}
+
+bool set_lock(const OpenTable& open, const void* entry, short kind) {
+  struct flock lock = lock_of(open, entry, kind);
+  return fcntl(open.file, F_OFD_SETLK, &lock) == 0;
+}
+
+// The table of another process that the entry lies in; the caller holds the lock of the tables.
+const OpenTable& table_of(const void* entry) {
+  for (const auto& [id, other] : tables().others) {
+    if (lies_in(other, entry)) return other;
+  }
+  throw Error(ErrorKind::internal, "an entry lies in no table of shares");
+}
+
+bool held_elsewhere(const OpenTable& own, const void* entry) {
+  struct flock lock = lock_of(own, entry, F_WRLCK);
+  return fcntl(own.file, F_OFD_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
 // Claims a free one, to be made ready before it is given to its user.
 template <class Entry, size_t count>
 Entry* claim(Entry (&entries)[count]) {
+  const OpenTable own = tables().own;  // which stays as it is
   for (Entry& entry : entries) {
     uint32_t free = 0;
-    if (entry.users.compare_exchange_strong(free, IpcEvent::kClaimed, std::memory_order_acq_rel)) return &entry;
+    if (!entry.users.compare_exchange_strong(free, IpcEvent::kClaimed, std::memory_order_acq_rel)) continue;
+    if (!held_elsewhere(own, &entry)) return &entry;
+    entry.users.store(0, std::memory_order_release);
   }
   return nullptr;
 }
@@ -186,8 +237,6 @@ IpcEvent* new_ipc_event() {
   return claimed(event);
 }
 
-void release_ipc_event(IpcEvent* event) { event->users.fetch_sub(1, std::memory_order_acq_rel); }
-
 IpcNotify* new_ipc_notify() {
   ShareTable* table = own_table();
   IpcNotify* notify = table != nullptr ? claim(table->notifies) : nullptr;
@@ -197,7 +246,60 @@ IpcNotify* new_ipc_notify() {
   return claimed(notify);
 }
 
-void release_ipc_notify(IpcNotify* notify) { notify->users.fetch_sub(1, std::memory_order_acq_rel); }
+template <class Entry>
+bool join_ipc(Entry* entry, uint32_t serial) {
+  Tables& t = tables();
+  const std::lock_guard<std::mutex> lock(t.mutex);
+  uint32_t users = 0;
+  // The entry must not come back from 0: then it may be another one's already.
+  const auto lives = [&] { return users != 0 && users != IpcEvent::kClaimed; };
+  if (lies_in(t.own, entry)) {
+    users = entry->users.load(std::memory_order_acquire);
+    while (lives() && !entry->users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
+    }
+    if (!lives()) return false;
+    if (entry->serial.load(std::memory_order_acquire) == serial) return true;
+    entry->users.fetch_sub(1, std::memory_order_acq_rel);
+    return false;
+  }
+  const OpenTable& table = table_of(entry);
+  if (t.uses[entry]++ == 0 && !set_lock(table, entry, F_RDLCK)) {
+    t.uses.erase(entry);
+    return false;
+  }
+  users = entry->users.load(std::memory_order_acquire);
+  if (lives() && entry->serial.load(std::memory_order_acquire) == serial) return true;
+  if (--t.uses[entry] == 0) {
+    t.uses.erase(entry);
+    set_lock(table, entry, F_UNLCK);
+  }
+  return false;
+}
+
+template <class Entry>
+void retain_ipc(Entry* entry) {
+  Tables& t = tables();
+  const std::lock_guard<std::mutex> lock(t.mutex);
+  lies_in(t.own, entry) ? void(entry->users.fetch_add(1, std::memory_order_relaxed)) : void(++t.uses[entry]);
+}
+
+template <class Entry>
+void release_ipc(Entry* entry) {
+  Tables& t = tables();
+  const std::lock_guard<std::mutex> lock(t.mutex);
+  if (lies_in(t.own, entry)) {
+    entry->users.fetch_sub(1, std::memory_order_acq_rel);
+  } else if (--t.uses[entry] == 0) {
+    t.uses.erase(entry);
+    set_lock(table_of(entry), entry, F_UNLCK);
+  }
+}
+
+template bool join_ipc(IpcEvent*, uint32_t);
+template bool join_ipc(IpcNotify*, uint32_t);
+template void retain_ipc(IpcEvent*);
+template void release_ipc(IpcEvent*);
+template void release_ipc(IpcNotify*);
 
 void Importers::reset(bool any) {
   any_process.store(any ? 1 : 0, std::memory_order_relaxed);

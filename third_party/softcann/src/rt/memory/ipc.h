@@ -14,13 +14,19 @@ namespace softcann {
 // number, as process ids come again), the entry and its serial number. The other process finds the table and the
 // device's memory file through /proc/<pid>/fd, which the kernel allows to processes of the same user. So nothing is
 // left behind in the file system when a process dies, and /dev/shm's size limit does not matter.
+//
+// Note [Who holds an entry]
+// The process that made an event or a notify counts its own uses of it in the entry. Another process that has it holds a lock on
+// the entry's byte of the table's file, one for all its uses, which the kernel lifts when it ends in whatever way. An entry can
+// be made another one's when its count is 0 and nobody holds it: whoever comes takes the lock first and looks at the count and
+// the serial number then, the maker sets the count to kClaimed first and looks for locks then.
 
 // State of an event that processes share; lies in the table.
 struct IpcEvent {
   std::atomic<uint64_t> recorded;   // versions issued
   std::atomic<uint64_t> completed;  // highest version that completed
   std::atomic<uint32_t> changes;    // futex word: bumped with `completed`
-  std::atomic<uint32_t> users;      // events and records in flight, of all processes; 0: the entry is free
+  std::atomic<uint32_t> users;      // the event and its records in flight, of the process that made it
   std::atomic<uint32_t> serial;
   std::atomic<int64_t> time_ns;
 
@@ -60,8 +66,12 @@ struct IpcNotify {
   Importers importers;
 };
 
+// Of one layout: its last number grows with each change of what lies in a table, or of what it means. Sizes are part of it,
+// should that be forgotten.
+inline constexpr uint64_t kShareMagic =
+    0x6c62617473660002 ^ (sizeof(SharedMemory) << 48 | sizeof(IpcEvent) << 32 | sizeof(IpcNotify) << 16);
+
 struct ShareTable {
-  static constexpr uint64_t kMagic = 0x656c626174736674;
   static constexpr uint32_t kMemories = 16384, kEvents = 4096, kNotifies = 4096;
   uint64_t magic;
   uint32_t nonce;
@@ -90,24 +100,16 @@ ShareTable* open_table_by_bits(ShareKey* key, const char* entry, aclError* error
 // A descriptor (to be closed by the caller) for descriptor `fd` of process `pid`; -1 on failure.
 int open_foreign_fd(int pid, int fd);
 
-// A fresh state in this process's table; nullptr when the table is full.
+// A fresh state in this process's table, with one use; nullptr when the table is full.
 IpcEvent* new_ipc_event();
-void release_ipc_event(IpcEvent* event);
-// The same for notifies.
 IpcNotify* new_ipc_notify();
-void release_ipc_notify(IpcNotify* notify);
-// Takes part in the use of an entry of another process; false where it is free, or another's now.
+// Begins to use an entry of a key; false where it is free, or another's now. See Note [Who holds an entry].
 template <class Entry>
-bool join_ipc(Entry* entry, uint32_t serial) {
-  uint32_t users = entry->users.load(std::memory_order_acquire);
-  // The entry must not come back from 0: then it may be another one's already.
-  const auto gone = [&] { return users == 0 || users == IpcEvent::kClaimed; };
-  while (!gone() && !entry->users.compare_exchange_weak(users, users + 1, std::memory_order_acq_rel)) {
-  }
-  if (gone()) return false;
-  if (entry->serial.load(std::memory_order_acquire) == serial) return true;
-  entry->users.fetch_sub(1, std::memory_order_acq_rel);
-  return false;
-}
+bool join_ipc(Entry* entry, uint32_t serial);
+// One use more, by who has one; one less.
+template <class Entry>
+void retain_ipc(Entry* entry);
+template <class Entry>
+void release_ipc(Entry* entry);
 
 }  // namespace softcann

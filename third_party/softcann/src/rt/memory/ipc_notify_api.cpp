@@ -33,7 +33,9 @@ aclError aclrtNotifyGetExportKey(aclrtNotify notify, char* key, size_t len, uint
                 static_cast<unsigned long long>(flags));
   }
   if (found->imported) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifyGetExportKey: the notify is imported itself");
-  IpcNotify* shared = found->state->share();
+  const auto state = state_of("aclrtNotifyGetExportKey", found);
+  if (state == nullptr) return ACL_ERROR_RT_INVALID_HANDLE;
+  IpcNotify* shared = state->share();
   if (shared == nullptr) {
     return fail(ACL_ERROR_RT_NO_NOTIFY_RESOURCE, "aclrtNotifyGetExportKey: this process shares too many notifies");
   }
@@ -50,7 +52,9 @@ aclError aclrtNotifySetImportPid(aclrtNotify notify, int32_t* pid, size_t num) {
   Notify* found = find_notify(notify);
   if (found == nullptr) return no_notify("aclrtNotifySetImportPid", notify);
   if (found->imported) return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: the notify is imported");
-  IpcNotify* shared = found->state->shared();
+  const auto state = state_of("aclrtNotifySetImportPid", found);
+  if (state == nullptr) return ACL_ERROR_RT_INVALID_HANDLE;
+  IpcNotify* shared = state->shared();
   if (shared == nullptr) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtNotifySetImportPid: the notify is not shared yet (aclrtNotifyGetExportKey)");
   }

@@ -3,10 +3,14 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "rt/base/error.h"
@@ -52,17 +56,33 @@ ManagedMemory& managed_memory() {
   return *instance;
 }
 
-// A free place in CANN's range; the caller holds the lock.
+// The first whole page behind what this process has mapped in [at, at + size); 0 where there is nothing.
+uint64_t end_of_mapped(uint64_t at, uint64_t size) {
+  std::ifstream maps("/proc/self/maps");
+  uint64_t end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long from = 0, to = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx", &from, &to) == 2 && from < at + size && to > at) end = to;
+  }
+  return (end + kManagedPage - 1) / kManagedPage * kManagedPage;
+}
+
+// A free place in CANN's range, which others of the process may have mapped something in, too; the caller holds the lock.
 void* map_managed(uint64_t size) {
   uint64_t at = kManagedFirst;
-  for (const auto& [begin, piece] : managed_memory().pieces) {
-    if (begin - at >= size) break;
-    at = begin + piece.size;
+  while (size <= kManagedRoom) {
+    for (const auto& [begin, piece] : managed_memory().pieces) {
+      if (begin < at + size && begin + piece.size > at) at = begin + piece.size;
+    }
+    if (at > kManagedFirst + kManagedRoom - size) return nullptr;
+    void* p = mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != MAP_FAILED) return p;
+    if (errno != EEXIST) return nullptr;
+    const uint64_t behind = end_of_mapped(at, size);
+    if (behind > at) at = behind;  // else it went away meanwhile
   }
-  if (at + size > kManagedFirst + kManagedRoom) return nullptr;
-  void* p = mmap(reinterpret_cast<void*>(at), size, PROT_READ | PROT_WRITE,
-                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  return p == MAP_FAILED ? nullptr : p;
+  return nullptr;
 }
 
 // The pages of [p, p + size), which is to lie in one piece.

@@ -147,30 +147,51 @@ aclError check_property(const char* entry, const aclrtPhysicalMemProp* prop) {
   return ACL_SUCCESS;
 }
 
-aclError map_piece(void* virPtr, size_t size, size_t offset, Physical* physical, uint64_t flags) {
+aclError reserve(const char* entry, void** virPtr, size_t size, void* expectPtr, bool only_there) {
+  aclError error = ACL_SUCCESS;
+  const Device* device = device_or_first(&error);
+  if (device == nullptr) return error;
+  auto reservation = std::make_unique<Reservation>();
+  reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get(), expectPtr);
+  if (reservation->region == nullptr && expectPtr != nullptr && only_there) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: %zu bytes at %p are taken, or no addresses of a device here", entry, size,
+                expectPtr);
+  }
+  // As in CANN the expected address is a hint.
+  if (reservation->region == nullptr && expectPtr != nullptr) {
+    reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get());
+  }
+  if (reservation->region == nullptr) {
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: no %zu bytes of device address space are left", entry, size);
+  }
+  *virPtr = reinterpret_cast<void*>(reservation.release()->region->begin);
+  return ACL_SUCCESS;
+}
+
+aclError map_piece(const char* entry, void* virPtr, size_t size, size_t offset, Physical* physical, uint64_t flags,
+                   aclrtMemAccessFlags access) {
   Reservation* reservation = reservation_of(virPtr);
   const auto address = reinterpret_cast<uintptr_t>(virPtr);
   if (reservation == nullptr || address + size > reservation->region->begin + reservation->region->size) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %p and the %zu bytes after it were not reserved", virPtr, size);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %p and the %zu bytes after it were not reserved", entry, virPtr, size);
   }
   if (size == 0 || size > physical->size || offset > physical->size - size || offset % kGranularity != 0 || address % 4096 != 0 ||
       flags != 0) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: %zu bytes from offset %zu of a handle of %llu bytes", size, offset,
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes from offset %zu of a handle of %llu bytes", entry, size, offset,
                 static_cast<unsigned long long>(physical->size));
   }
   const uint64_t at = address - reservation->region->begin;
   std::lock_guard<std::mutex> lock(reservation->mutex);
   auto next = reservation->pieces.lower_bound(at);
   if (reservation->find(at) != reservation->pieces.end() || (next != reservation->pieces.end() && next->first < at + size)) {
-    return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtMapMem: a part of %p and the %zu bytes after it is mapped already", virPtr,
-                size);
+    return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: a part of %p and the %zu bytes after it is mapped already", entry, virPtr, size);
   }
   if (!map_view(address, size, physical->fd, physical->offset + offset)) {
-    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtMapMem: the kernel refused the mapping (vm.max_map_count?)");
+    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "%s: the kernel refused the mapping (vm.max_map_count?)", entry);
   }
   const auto device = static_cast<uint32_t>(physical->device->id);
-  reservation->pieces[at] = Reservation::Piece{
-      size, physical, physical->offset + offset, {{{ACL_MEM_LOCATION_TYPE_DEVICE, device}, ACL_RT_MEM_ACCESS_FLAGS_READWRITE}}};
+  reservation->pieces[at] =
+      Reservation::Piece{size, physical, physical->offset + offset, {{{ACL_MEM_LOCATION_TYPE_DEVICE, device}, access}}};
   return ACL_SUCCESS;
 }
 
@@ -205,25 +226,29 @@ aclError aclrtReserveMemAddress(void** virPtr, size_t size, size_t alignment, vo
   SOFTCANN_ENTRY(aclrtReserveMemAddress);
   const recorder::Call call;
   SOFTCANN_REQUIRE(virPtr, "virPtr");
-  aclError error = ACL_SUCCESS;
-  const Device* device = device_or_first(&error);
-  if (device == nullptr) return error;
   // CANN defines flag 1 (huge pages) only; regions are 32 MiB-aligned, which covers every alignment it allows.
   if (size == 0 || alignment > (size_t{32} << 20) || (alignment & (alignment - 1)) != 0 || flags > 1) {
     return fail(ACL_ERROR_RT_PARAM_INVALID, "aclrtReserveMemAddress: size %zu, alignment %zu, flags %llu", size, alignment,
                 static_cast<unsigned long long>(flags));
   }
-  auto reservation = std::make_unique<Reservation>();
-  reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get(), expectPtr);
-  // As in CANN the expected address is a hint.
-  if (reservation->region == nullptr && expectPtr != nullptr) {
-    reservation->region = add_region(Region::Kind::kReserved, size, device->id, reservation.get());
+  return reserve("aclrtReserveMemAddress", virPtr, size, expectPtr, false);
+}
+
+// Of memory that no operator reads past the cache; here none does. The client says where.
+aclError aclrtReserveMemAddressNoUCMemory(void** virPtr, size_t size, size_t alignment, void* expectPtr, uint64_t flags) {
+  SOFTCANN_ENTRY(aclrtReserveMemAddressNoUCMemory);
+  const recorder::Call call;
+  SOFTCANN_REQUIRE(virPtr, "virPtr");
+  constexpr size_t kMultiple = size_t{1} << 30;
+  if (expectPtr == nullptr) {
+    return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclrtReserveMemAddressNoUCMemory: the client has to name the address");
   }
-  if (reservation->region == nullptr) {
-    return fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "aclrtReserveMemAddress: no %zu bytes of device address space are left", size);
+  if (size == 0 || size % kMultiple != 0 || alignment != 0 || flags > 1) {
+    return fail(ACL_ERROR_RT_PARAM_INVALID,
+                "aclrtReserveMemAddressNoUCMemory: size %zu (whole GiB), alignment %zu (0), flags %llu", size, alignment,
+                static_cast<unsigned long long>(flags));
   }
-  *virPtr = reinterpret_cast<void*>(reservation.release()->region->begin);
-  return ACL_SUCCESS;
+  return reserve("aclrtReserveMemAddressNoUCMemory", virPtr, size, expectPtr, true);
 }
 
 aclError aclrtReleaseMemAddress(void* virPtr) {
@@ -294,9 +319,48 @@ aclError aclrtMapMem(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle
   aclError error = ACL_SUCCESS;
   Physical* physical = Physical::from_handle(handle, "aclrtMapMem", &error);
   if (physical == nullptr) return error;
-  error = map_piece(virPtr, size, offset, physical, flags);
+  error = map_piece("aclrtMapMem", virPtr, size, offset, physical, flags, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
   if (error != ACL_SUCCESS) physical->release();  // else the piece has the reference
   return error;
+}
+
+aclError aclrtMemMapNoAccess(void* virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle, uint64_t flags) {
+  SOFTCANN_ENTRY(aclrtMemMapNoAccess);
+  constexpr const char* entry = "aclrtMemMapNoAccess";
+  SOFTCANN_REQUIRE(virPtr, "virPtr");
+  aclError error = ACL_SUCCESS;
+  Physical* physical = Physical::from_handle(handle, entry, &error);
+  if (physical == nullptr) return error;
+  error = map_piece(entry, virPtr, size, offset, physical, flags, ACL_RT_MEM_ACCESS_FLAGS_NONE);
+  if (error != ACL_SUCCESS) physical->release();  // else the piece has the reference
+  return error;
+}
+
+// There is one way to all memory here, so that it is the same whichever the client selects.
+aclError aclrtMemMapSelectedLink(void* virPtrDst, size_t size, void* virPtrSrc, uint32_t linkIdx) {
+  SOFTCANN_ENTRY(aclrtMemMapSelectedLink);
+  constexpr const char* entry = "aclrtMemMapSelectedLink";
+  SOFTCANN_REQUIRE(virPtrDst, "virPtrDst");
+  SOFTCANN_REQUIRE(virPtrSrc, "virPtrSrc");
+  if (linkIdx != ACL_RT_MEM_LINK_IDX_0 && linkIdx != ACL_RT_MEM_LINK_IDX_1) {
+    return fail(ACL_ERROR_INVALID_PARAM, "%s: link %u is neither 0 (SIO) nor 1 (HCCS)", entry, linkIdx);
+  }
+  Physical* physical = nullptr;
+  uint64_t offset = 0;
+  const aclError code = with_piece(entry, virPtrSrc, [&](const Reservation::Piece& piece) {
+    if (size != piece.size) {
+      return fail(ACL_ERROR_RT_PARAM_INVALID, "%s: %zu bytes of a piece of %llu", entry, size,
+                  static_cast<unsigned long long>(piece.size));
+    }
+    physical = piece.physical;
+    physical->references.fetch_add(1, std::memory_order_relaxed);
+    offset = piece.place - physical->offset;
+    return ACL_SUCCESS;
+  });
+  if (code != ACL_SUCCESS) return code;
+  const aclError mapped = map_piece(entry, virPtrDst, size, offset, physical, 0, ACL_RT_MEM_ACCESS_FLAGS_READWRITE);
+  if (mapped != ACL_SUCCESS) physical->release();
+  return mapped;
 }
 
 aclError aclrtUnmapMem(void* virPtr) {

@@ -113,7 +113,8 @@ aclError aclrtUnSubscribeReport(uint64_t threadId, aclrtStream stream) {
   if (threadId == 0 || !s->report_thread.compare_exchange_strong(threadId, 0)) {
     return fail(ACL_ERROR_RT_STREAM_NO_CB_REG, "aclrtUnSubscribeReport: that thread is not subscribed to the stream");
   }
-  --reports().threads[threadId].streams;
+  Report& report = reports().threads[threadId];
+  if (--report.streams == 0) report.arrived.notify_all();  // it waits for nothing any more
   return ACL_SUCCESS;
 }
 
@@ -151,12 +152,14 @@ aclError aclrtProcessReport(int32_t timeout) {
     return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessReport: this thread is subscribed to no stream");
   }
   Report& report = it->second;
-  const auto ready = [&report] { return !report.queue.empty(); };
+  const auto ready = [&report] { return !report.queue.empty() || report.streams == 0; };
   if (timeout < 0) {
     report.arrived.wait(lock, ready);
   } else if (!report.arrived.wait_for(lock, std::chrono::milliseconds(timeout), ready)) {
     return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "aclrtProcessReport: no callback within %d ms", timeout);
   }
+  if (report.queue.empty())
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessReport: the thread was unsubscribed meanwhile");
   const Callback callback = report.queue.front();
   report.queue.pop_front();
   lock.unlock();

@@ -54,7 +54,7 @@ void EventRecord::complete() {
   if (before == kPendingWithSleepers) futex_wake_all(&state);
   if (shared != nullptr) {
     shared->complete(version, time_ns);
-    release_ipc_event(shared);
+    release_ipc(shared);
   }
   while (first != nullptr) {
     WaitTask* waiter = first;
@@ -155,7 +155,7 @@ Event* Event::from_handle(aclrtEvent handle, aclError* error) {
 void Event::release() {
   if (references.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   if (EventRecord* last = std::exchange(latest, nullptr)) last->release();
-  if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc_event(state);
+  if (IpcEvent* state = std::exchange(shared, nullptr)) release_ipc(state);
   imported = extended = false;
   recorded_with.store(kUnsettled, std::memory_order_relaxed);
   waited_with.store(kUnsettled, std::memory_order_relaxed);
@@ -184,7 +184,7 @@ EventRecord* Event::new_record(Stream* stream) {
     before = std::exchange(latest, record);
     if (shared != nullptr) {
       record->shared = shared;
-      shared->users.fetch_add(1, std::memory_order_relaxed);  // the entry stays this event's until the record is complete
+      retain_ipc(shared);  // the entry stays this event's until the record is complete
       record->version = shared->recorded.fetch_add(1, std::memory_order_acq_rel) + 1;
     }
   }

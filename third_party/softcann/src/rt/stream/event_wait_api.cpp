@@ -98,13 +98,15 @@ aclError complete_record(Task* self, bool skip) {
   return ACL_SUCCESS;
 }
 
+// Unfinished now and then, as nobody wakes it when its stream is aborted.
 aclError wait_for_record(Task* self, bool skip) {
+  constexpr int64_t kLookNs = 1'000'000;
   auto* task = static_cast<ShownWait*>(self);
   aclError code = ACL_SUCCESS;
   if (task->record != nullptr) {
     if (!skip) {
       const WaitOutside outside;
-      task->record->wait(-1);
+      if (!task->record->wait(kLookNs)) return kUnfinished;
       if (task->record->failure != nullptr) {
         code = task->record->failure->first;
         task_error("%s", task->record->failure->second.c_str());
@@ -146,7 +148,7 @@ aclError check_shown(const char* entry, Event* event, Stream* stream, std::share
   if ((*graph)->is_branch) {
     return fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "%s: the branch of a conditional task shows no events", entry);
   }
-  if (!(*graph)->shown.insert(event->id).second) {
+  if (!(*graph)->show(event->id)) {
     return fail(ACL_ERROR_INVALID_PARAM, "%s: the graph records the event, or waits for it, already", entry);
   }
   return ACL_SUCCESS;

@@ -105,11 +105,14 @@ aclError aclrtProcessHostFunc(int32_t timeout) {
   if (thread.streams == 0 && thread.queue.empty()) {
     return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessHostFunc: this thread is subscribed to no stream");
   }
-  const auto ready = [&thread] { return !thread.queue.empty(); };
+  const auto ready = [&thread] { return !thread.queue.empty() || thread.streams == 0; };
   if (timeout < 0) {
     all.changed.wait(lock, ready);
   } else if (!all.changed.wait_for(lock, std::chrono::milliseconds(timeout), ready)) {
     return fail(ACL_ERROR_RT_REPORT_TIMEOUT, "aclrtProcessHostFunc: no host function within %d ms", timeout);
+  }
+  if (thread.queue.empty()) {
+    return fail(ACL_ERROR_RT_THREAD_SUBSCRIBE, "aclrtProcessHostFunc: the thread was unsubscribed meanwhile");
   }
   HostCall* call = thread.queue.front();
   thread.queue.pop_front();

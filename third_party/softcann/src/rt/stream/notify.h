@@ -16,7 +16,7 @@ class NotifyState {
   NotifyState() = default;
   explicit NotifyState(IpcNotify* shared) : shared_(shared) {}
   ~NotifyState() {
-    if (shared_ != nullptr) release_ipc_notify(shared_);
+    if (shared_ != nullptr) release_ipc(shared_);
   }
   NotifyState(const NotifyState&) = delete;
   NotifyState& operator=(const NotifyState&) = delete;
@@ -39,11 +39,26 @@ class NotifyState {
 struct Notify : Handled {
   uint32_t id = 0;
   bool imported = false;
-  std::shared_ptr<NotifyState> state;
+
+  // Null once it is destroyed.
+  std::shared_ptr<NotifyState> state() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return state_;
+  }
+  void set_state(std::shared_ptr<NotifyState> state) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    state_.swap(state);  // what it had ends behind the lock
+  }
+
+ private:
+  mutable std::mutex mutex_;  // another thread may destroy it meanwhile
+  std::shared_ptr<NotifyState> state_;
 };
 
 // A new one, with its handle; the one that a handle is of, or null.
 aclrtNotify make_notify(std::shared_ptr<NotifyState> state, bool imported);
 Notify* find_notify(const void* handle);
+// Its state, or null with the error recorded where another thread has destroyed it.
+std::shared_ptr<NotifyState> state_of(const char* entry, const Notify* notify);
 
 }  // namespace softcann

@@ -26,7 +26,7 @@ struct NotifyTask : Task {
   int64_t deadline = 0;  // 0: it has not begun to wait
   Poll poll;
 
-  NotifyTask(const char* entry, const Notify* notify) : state(notify->state) {
+  NotifyTask(const char* entry, std::shared_ptr<NotifyState> of) : state(std::move(of)) {
     name = entry;
     discard = [](Task* self) { delete static_cast<NotifyTask*>(self); };
   }
@@ -112,13 +112,19 @@ aclrtNotify make_notify(std::shared_ptr<NotifyState> state, bool imported) {
   Notify* made = pool.notifies.add();
   made->id = pool.next_id++;
   made->imported = imported;
-  made->state = std::move(state);
+  made->set_state(std::move(state));
   const aclrtNotify handle = made->begin_life();
   if (check::on(check::kLeak)) check::note_made("notify", handle);
   return handle;
 }
 
 Notify* find_notify(const void* handle) { return notify_pool().notifies.find(handle); }
+
+std::shared_ptr<NotifyState> state_of(const char* entry, const Notify* notify) {
+  auto state = notify->state();
+  if (state == nullptr) fail(ACL_ERROR_RT_INVALID_HANDLE, "%s: another thread has destroyed the notify", entry);
+  return state;
+}
 
 }  // namespace softcann
 
@@ -142,7 +148,7 @@ aclError aclrtDestroyNotify(aclrtNotify notify) {
   SOFTCANN_ENTRY(aclrtDestroyNotify);
   NOTIFY_OR_RETURN(n, "aclrtDestroyNotify", notify);
   if (!n->end_life()) return fail(ACL_ERROR_RT_INVALID_HANDLE, "aclrtDestroyNotify: another thread destroyed %p", notify);
-  n->state.reset();  // the entry that others share is free once none of them has it
+  n->set_state(nullptr);  // the entry that others share is free once none of them has it
   if (check::on(check::kLeak)) check::note_gone(notify);
   return ACL_SUCCESS;
 }
@@ -158,7 +164,9 @@ aclError aclrtGetNotifyId(aclrtNotify notify, uint32_t* notifyId) {
 aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
   SOFTCANN_ENTRY(aclrtRecordNotify);
   NOTIFY_OR_RETURN(n, "aclrtRecordNotify", notify);
-  auto* task = new NotifyTask("aclrtRecordNotify", n);
+  auto state = state_of("aclrtRecordNotify", n);
+  if (state == nullptr) return ACL_ERROR_RT_INVALID_HANDLE;
+  auto* task = new NotifyTask("aclrtRecordNotify", std::move(state));
   task->run = run_once;
   task->repeat = raise_notify;
   return launch_notify(stream, task, 100);
@@ -167,7 +175,9 @@ aclError aclrtRecordNotify(aclrtNotify notify, aclrtStream stream) {
 aclError aclrtWaitAndResetNotify(aclrtNotify notify, aclrtStream stream, uint32_t timeout) {
   SOFTCANN_ENTRY(aclrtWaitAndResetNotify);
   NOTIFY_OR_RETURN(n, "aclrtWaitAndResetNotify", notify);
-  auto* task = new NotifyTask("aclrtWaitAndResetNotify", n);
+  auto state = state_of("aclrtWaitAndResetNotify", n);
+  if (state == nullptr) return ACL_ERROR_RT_INVALID_HANDLE;
+  auto* task = new NotifyTask("aclrtWaitAndResetNotify", std::move(state));
   if (timeout != 0) task->timeout_ns = int64_t{timeout} * 1'000'000'000;
   task->run = wait_for_notify;
   task->repeat = wait_for_notify_in_graph;
@@ -179,7 +189,9 @@ aclError aclrtNotifyBatchReset(aclrtNotify* notifies, size_t num) {
   SOFTCANN_REQUIRE(notifies, "notifies");
   for (size_t i = 0; i < num; ++i) {
     NOTIFY_OR_RETURN(n, "aclrtNotifyBatchReset", notifies[i]);
-    n->state->set(0);
+    const auto state = state_of("aclrtNotifyBatchReset", n);
+    if (state == nullptr) return ACL_ERROR_RT_INVALID_HANDLE;
+    state->set(0);
   }
   return ACL_SUCCESS;
 }

@@ -91,6 +91,7 @@ class Stream : public Handled {
   static const Stream* running();
   // Whether that stream drops its tasks: one that goes on and on, or waits, is to look now and then, and end.
   static bool drops_this_task();
+  bool drops_tasks() const { return aborting_.load(std::memory_order_relaxed); }
 
   // Fixed from creation to destruction.
   Context* context = nullptr;

@@ -1,4 +1,0 @@
-// CANN's header where extensions for the published torch_npu look for it.
-#pragma once
-
-#include "../../../../cann/acl/acl_types.h"
