@@ -80,8 +80,7 @@ OP(aclnnRepeatInterleaveGrad) {
   const int64_t count = out.size(axis);
   const at::Tensor times = repeats.numel() == 1 ? repeats.reshape({1}).expand({count}) : repeats;
   at::Tensor wide = at::zeros(out.sizes(), out.options().dtype(low_precision(out) ? at::kFloat : out.scalar_type()));
-  wide.index_add_(axis, at::repeat_interleave(as_repeats(times, yGrad.size(axis)).contiguous(), yGrad.size(axis)),
-                  yGrad.to(wide.scalar_type()));
+  wide.index_add_(axis, at::repeat_interleave(as_repeats(times, yGrad.size(axis)).contiguous()), yGrad.to(wide.scalar_type()));
   put(out, wide);
 }
 
