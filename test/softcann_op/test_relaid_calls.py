@@ -1,5 +1,5 @@
 """What operators compute does not depend on how their tensors lie in memory: see relaid_calls.py. They take the dtypes that CANN
-documents: see retyped_calls.py."""
+documents: see retyped_calls.py. What is wrong does no harm: see reshaped_calls.py and wrong_calls.py."""
 import os
 import pathlib
 import subprocess
@@ -22,11 +22,11 @@ def record(tmp_path_factory):
     return recorded["SOFTCANN_RECORD"]
 
 
-def again(script, record):
+def again(script, *arguments):
     """What the script says of the record's calls, line by line."""
-    done = subprocess.run([sys.executable, str(HERE / script), record], env={**os.environ, "OMP_NUM_THREADS": "1"},
+    done = subprocess.run([sys.executable, str(HERE / script), *arguments], env={**os.environ, "OMP_NUM_THREADS": "1"},
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=900)
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done.stdout.splitlines()
 
 
@@ -47,3 +47,17 @@ def test_results_of_another_shape_are_refused(record):
     operators, calls = int(counts.split()[0]), int(counts.split()[2])
     assert not taken and operators > 400 and calls > 3000, [*taken, counts]
     assert len(without_a_rule.split()) < 150, without_a_rule
+
+
+# Those in which wrong_calls.py once found something, and some of each family of kernels.
+ATTACKED = ("aclnnAdd,aclnnAdaptiveAvgPool2dBackward,aclnnAvgPool2dBackward,aclnnBatchNorm,aclnnBatchNormBackward,aclnnBincount,aclnnConvolution,"
+            "aclnnConvolutionBackward,aclnnGroupedMatmulV4,aclnnIndex,aclnnInverse,aclnnLogSoftmaxBackward,aclnnMoeComputeExpertTokens,aclnnOneHot,"
+            "aclnnRmsNormGrad,aclnnROIAlign,aclnnSort,aclnnSwiGluQuantV2")
+
+
+def test_wrong_arguments_do_no_harm(record, tmp_path):
+    cases = str(tmp_path / "calls.cases")
+    again("call_cases.py", cases, "--record", record)
+    *strange, counts = again("wrong_calls.py", cases, "--samples", "1", "--operators", ATTACKED)
+    operators, calls = int(counts.split()[0]), int(counts.split()[2])
+    assert not strange and operators == len(ATTACKED.split(",")) and calls > 1000, [*strange, counts]

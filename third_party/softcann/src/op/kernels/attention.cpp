@@ -7,6 +7,7 @@
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_result.h"
+#include "op/kernels/parts.h"
 
 using namespace softcann::op;
 
@@ -123,12 +124,12 @@ struct Rope {
 
   bool flat() const { return layout == "BSH" || layout == "SBH"; }
   int64_t key_heads(const at::Tensor& query, const at::Tensor& key) const {
-    return flat() ? key.size(-1) / (query.size(-1) / heads) : 1;
+    return flat() ? equal_parts(key.size(-1), equal_parts(query.size(-1), heads)) : 1;
   }
   at::Tensor joined(const at::Tensor& t, const at::Tensor& part, int64_t count) const {
     if (!given(part) || part.numel() == 0) return t;
     if (!flat()) return at::cat({t, part}, -1);
-    const auto split = [&](const at::Tensor& all) { return all.unflatten(-1, at::IntArrayRef{count, all.size(-1) / count}); };
+    const auto split = [&](const at::Tensor& all) { return in_parts(all, -1, count); };
     return at::cat({split(t), split(part)}, -1).flatten(-2);
   }
   at::Tensor query(const at::Tensor& t) const { return joined(t, query_part, heads); }
@@ -144,8 +145,8 @@ struct JoinedGradient {
       : whole(input.sizes() == rest.sizes() ? rest : at::empty(input.sizes(), input.options())), rest(rest), part(part) {}
   void store(const Rope& rope, int64_t count) const {
     if (whole.is_same(rest)) return;
-    const int64_t heads = rope.flat() ? count : 1, size = rest.size(-1) / heads;
-    const at::Tensor by_head = rope.flat() ? whole.unflatten(-1, at::IntArrayRef{heads, whole.size(-1) / heads}) : whole;
+    const int64_t heads = rope.flat() ? count : 1, size = equal_parts(rest.size(-1), heads);
+    const at::Tensor by_head = rope.flat() ? in_parts(whole, -1, heads) : whole;
     put(rest, by_head.narrow(-1, 0, size).reshape(rest.sizes()));
     put(part, by_head.slice(-1, size).reshape(part.sizes()));
   }

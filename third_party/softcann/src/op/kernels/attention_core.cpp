@@ -8,6 +8,7 @@
 #include "op/kernels/attention_few.h"
 #include "op/kernels/common.h"
 #include "op/kernels/gemm.h"
+#include "op/kernels/parts.h"
 
 namespace softcann::op {
 namespace {
@@ -27,7 +28,7 @@ at::Tensor with_heads_of(const at::Tensor& tensor, int64_t heads) {
 // Sums what with_heads_of() spread.
 at::Tensor heads_summed(const at::Tensor& grad, int64_t heads) {
   if (grad.size(1) == heads) return grad;
-  return grad.unflatten(1, at::IntArrayRef{heads, grad.size(1) / heads}).sum(2);
+  return in_parts(grad, 1, heads).sum(2);
 }
 
 // Float32 throughout, unless the machine computes half types fast and no conversion is needed.

@@ -4,6 +4,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 
 namespace softcann::op {
 namespace {
@@ -110,13 +111,13 @@ at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t s
   if (layout == "BNSD") return tensor;
   if (layout == "BSND") return tensor.transpose(1, 2);
   TORCH_CHECK(size > 0, "attention: heads of size ", size);
-  if (layout == "BSH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).transpose(1, 2);
-  if (layout == "SBH") return tensor.unflatten(-1, at::IntArrayRef{tensor.size(-1) / size, size}).permute({1, 2, 0, 3});
+  if (layout == "BSH") return in_parts_of(tensor, -1, size).transpose(1, 2);
+  if (layout == "SBH") return in_parts_of(tensor, -1, size).permute({1, 2, 0, 3});
   TORCH_CHECK(false, "attention: input layout '", layout, "' is not one of BNSD, BSND, BSH, SBH, TND");
 }
 int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads) {
   TORCH_CHECK(heads > 0, "attention: ", heads, " heads");
-  const int64_t size = layout == "BSH" || layout == "SBH" ? query.size(-1) / heads : query.size(-1);
+  const int64_t size = layout == "BSH" || layout == "SBH" ? equal_parts(query.size(-1), heads) : query.size(-1);
   TORCH_CHECK(size > 0, "attention: a query of ", query.sizes(), " has no ", heads, " heads");
   return size;
 }

@@ -7,6 +7,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_sequences.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/quantize.h"
 
 namespace softcann::op {
@@ -22,7 +23,7 @@ at::Tensor sequence_of(const at::Tensor& t, std::string_view layout, int64_t hea
   if (layout == "BNSD") return t[b].slice(1, start, end);
   if (layout == "BSND") return t[b].slice(0, start, end).transpose(0, 1);
   if (layout == "BSH") {
-    return t[b].slice(0, start, end).unflatten(-1, at::IntArrayRef{heads, t.size(-1) / heads}).transpose(0, 1);
+    return in_parts(t[b].slice(0, start, end), -1, heads).transpose(0, 1);
   }
   if (layout == "NBSD") return t.select(1, b).slice(1, start, end);
   if (layout == "TND") return t.slice(0, start, end).transpose(0, 1);
@@ -39,7 +40,7 @@ int64_t rows_of(const at::Tensor& t, std::string_view layout) {
 at::Tensor paged(const at::Tensor& cache, const at::Tensor& table, int64_t heads, int64_t length) {
   at::Tensor pages = cache.index_select(0, table.clamp_min(0).to(at::kLong));
   if (pages.dim() == 5) pages = pages.transpose(2, 3).flatten(3);
-  if (pages.dim() == 3) pages = pages.unflatten(-1, at::IntArrayRef{heads, pages.size(-1) / heads}).transpose(1, 2);
+  if (pages.dim() == 3) pages = in_parts(pages, -1, heads).transpose(1, 2);
   return pages.transpose(0, 1).flatten(1, 2).slice(1, 0, length);
 }
 
@@ -98,7 +99,9 @@ void int8_forward(const Attention& a, const InferRequest& in, const at::Tensor& 
               "attention: a query of int8 needs deqScale1, quantScale1 and deqScale2");
   TORCH_CHECK(a.query.scalar_type() == at::kChar, "attention: deqScale1 is given with a query of ", a.query.scalar_type(),
               ", not of int8");
-  const auto spread = [&](const at::Tensor& t) { return widened(t).repeat_interleave(a.query.size(1) / t.size(1), 1); };
+  const auto spread = [&](const at::Tensor& t) {
+    return widened(t).repeat_interleave(equal_parts(a.query.size(1), t.size(1)), 1);
+  };
   at::Tensor scores = at::matmul(widened(a.query), spread(a.key).mT()) * (scale_of(in.score_scale) * a.scale);
   if (a.bias.defined()) scores = scores + widened(a.bias);
   if (a.hidden.defined()) scores = scores.masked_fill(a.hidden, -infinity);

@@ -227,25 +227,28 @@ void require_channels(const at::Tensor& input, std::initializer_list<const at::T
   }
 }
 
+std::optional<at::Tensor> if_present(const at::Tensor& tensor) { return present(tensor) ? std::optional(tensor) : std::nullopt; }
+
 }  // namespace
 
 OP(aclnnBatchNorm) {
   require_channels(input, {&weight, &bias, &runningMean, &runningVar});
   if (training) require_channels(input, {&saveMean, &saveInvstd});
+  TORCH_CHECK(training || (present(runningMean) && present(runningVar)), "batch norm: no statistics");
   if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd}) && known_order(input, output)) {
     const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
     if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
     at::Tensor mean = training && present(saveMean) ? saveMean : at::empty({0}, input.options());
     at::Tensor invstd = training && present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
-    at::cpu::native_batch_norm_outf(input, maybe(weight), maybe(bias), maybe(runningMean), maybe(runningVar), training, momentum,
-                                    eps, output, mean, invstd);
+    at::cpu::native_batch_norm_outf(input, if_present(weight), if_present(bias), if_present(runningMean), if_present(runningVar),
+                                    training, momentum, eps, output, mean, invstd);
     if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
     return;
   }
   // CPU kernels want parameters of one type: float32 beside half inputs.
   at::Tensor mean_state = widened(runningMean), var_state = widened(runningVar);
-  auto [out, mean, invstd] = at::native_batch_norm(widened(input), maybe(widened(weight)), maybe(widened(bias)),
-                                                   maybe(mean_state), maybe(var_state), training, momentum, eps);
+  auto [out, mean, invstd] = at::native_batch_norm(widened(input), if_present(widened(weight)), if_present(widened(bias)),
+                                                   if_present(mean_state), if_present(var_state), training, momentum, eps);
   put(output, out);
   if (!training) return;
   put(runningMean, mean_state);
@@ -260,9 +263,10 @@ OP(aclnnBatchNorm) {
     require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                                   \
     TORCH_CHECK(!training || input.numel() == 0 || (present(saveMean) && present(saveInvstd)), "batch norm: no statistics"); \
     const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                              \
-        widened(gradOut), widened(input), maybe(widened(weight)), maybe(widened(runningMean)), maybe(widened(runningVar)),   \
-        training ? maybe(widened(saveMean)) : std::nullopt, training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt,    \
-        training, eps, {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                              \
+        widened(gradOut), widened(input), if_present(widened(weight)), if_present(widened(runningMean)),                     \
+        if_present(widened(runningVar)), training ? if_present(widened(saveMean)) : std::nullopt,                            \
+        training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training, eps,                                         \
+        {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                                             \
     put(gradInput, grad, outputMask.at(0));                                                                                  \
     put(gradWeight, grad_weight, outputMask.at(1));                                                                          \
     put(gradBias, grad_bias, outputMask.at(2));                                                                              \

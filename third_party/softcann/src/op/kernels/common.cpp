@@ -36,6 +36,7 @@ PlainResult::PlainResult(const at::Tensor& target, int64_t elements, bool wanted
 
 std::vector<int64_t> spread(at::IntArrayRef values, size_t count) {
   if (values.size() == 1) return std::vector<int64_t>(count, values[0]);
+  TORCH_CHECK(values.size() == count, "a list of ", values.size(), " numbers for ", count, " dimensions");
   return values.vec();
 }
 

@@ -1,5 +1,6 @@
 // Convolutions.
 #include <array>
+#include <limits>
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
@@ -16,6 +17,46 @@ double convolution_cost(const at::Tensor& weight, const at::Tensor& output) {
   return gemm_cost(static_cast<double>(output.numel()), 1,
                    static_cast<double>(weight.numel()) / static_cast<double>(std::max<int64_t>(weight.size(0), 1)));
 }
+
+// What the kernels below and those of ATen trust: lists of as many numbers as there are dimensions, positive steps, and tensors
+// of sizes that belong together.
+struct Convolution {
+  at::IntArrayRef stride, padding, dilation, output_padding;
+  bool transposed;
+  int64_t groups;
+
+  void check(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& output) const {
+    TORCH_CHECK(weight.dim() >= 3 && weight.dim() <= 5 && input.dim() == weight.dim() && output.dim() == weight.dim(),
+                "convolution: dimensions of input ", input.sizes(), ", weight ", weight.sizes(), " and output ", output.sizes());
+    TORCH_CHECK(groups > 0 && weight.size(0) % groups == 0, "convolution: groups ", groups, " for ", weight.size(0), " channels");
+    const int64_t given = transposed ? weight.size(0) : weight.size(1) * groups;
+    const int64_t made = transposed ? weight.size(1) * groups : weight.size(0);
+    TORCH_CHECK(input.size(1) == given, "convolution: input has ", input.size(1), " channels, weight is for ", given);
+    TORCH_CHECK(!bias.defined() || bias.numel() == made, "convolution: bias has ", bias.numel(), " elements for ", made,
+                " channels");
+    std::vector<int64_t> sizes{input.size(0), made};
+    for (int64_t i = 0; i < weight.dim() - 2; ++i)
+      sizes.push_back(size(i, input.size(i + 2), weight.size(i + 2), weight.dim() - 2));
+    TORCH_CHECK(output.sizes() == sizes, "convolution: output is ", output.sizes(), ", not ", sizes);
+  }
+
+ private:
+  int64_t size(int64_t dim, int64_t length, int64_t kernel, int64_t spatial) const {
+    constexpr int64_t most = std::numeric_limits<int32_t>::max();
+    const auto at = [&](at::IntArrayRef values, int64_t least, const char* what) {
+      const int64_t value = spread(values, static_cast<size_t>(spatial))[static_cast<size_t>(dim)];
+      TORCH_CHECK(value >= least && value <= most, "convolution: ", what, ' ', value);
+      return value;
+    };
+    const bool both_ends = static_cast<int64_t>(padding.size()) == 2 * spatial;
+    const at::IntArrayRef ends = both_ends ? padding.slice(static_cast<size_t>(2 * dim), 2) : at::IntArrayRef();
+    const int64_t pads = both_ends ? ends[0] + ends[1] : 2 * at(padding, 0, "padding");
+    TORCH_CHECK(pads >= 0 && pads <= 2 * most, "convolution: padding ", padding);
+    const int64_t step = at(stride, 1, "stride"), reach = at(dilation, 1, "dilation") * (kernel - 1) + 1;
+    if (!transposed) return length + pads < reach ? 0 : (length + pads - reach) / step + 1;
+    return (length - 1) * step - pads + reach + (output_padding.empty() ? 0 : at(output_padding, 0, "outputPadding"));
+  }
+};
 
 // CANN lets padding be given for both ends of each dimension; ATen only knows it symmetric.
 struct Padded {
@@ -106,6 +147,7 @@ namespace {
 void convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, at::IntArrayRef stride,
                  at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef outputPadding,
                  int64_t groups, at::Tensor& output) {
+  Convolution{stride, padding, dilation, outputPadding, transposed, groups}.check(input, weight, bias, output);
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
   if (const auto shape = direct_shape(input, weight, output, stride, padding, dilation, transposed, groups);
       shape && plain_float(bias)) {
@@ -134,6 +176,13 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
   convolution(input, in_base_format(weight), bias, stride, padding, dilation, transposed, outputPadding, groups, output);
 }
 OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
+  Convolution{stride, padding, dilation, outputPadding, transposed, groups}.check(input, weight, {}, gradOutput);
+  const auto fits = [](const at::Tensor& result, at::IntArrayRef sizes, bool wanted) {
+    return !wanted || result.sizes() == sizes;
+  };
+  TORCH_CHECK(fits(gradInput, input.sizes(), outputMask.at(0)) && fits(gradWeight, weight.sizes(), outputMask.at(1)) &&
+                  fits(gradBias, {gradOutput.size(1)}, outputMask.at(2)),
+              "convolution: results of ", gradInput.sizes(), ", ", gradWeight.sizes(), " and ", gradBias.sizes());
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
   TORCH_CHECK(padding.size() <= spatial, "aclnnConvolutionBackward: uneven padding is not supported");
   if (const auto shape = direct_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups);

@@ -25,6 +25,10 @@ struct Deformation {
   Sizes sizes(const at::Tensor& image, const at::Tensor& offset) const {
     TORCH_CHECK(kernel.size() == 2 && stride.size() == 4 && padding.size() == 4 && dilation.size() == 4,
                 "deformable convolution: kernelSize of 2, stride, padding and dilation of 4 numbers are expected");
+    TORCH_CHECK(image.dim() == 4 && offset.dim() == 4 && image.size(0) == offset.size(0) && kernel[0] > 0 && kernel[1] > 0 &&
+                    groups > 0 && image.size(1) % groups == 0,
+                "deformable convolution: kernel ", kernel, " and ", groups, " groups for an image of ", image.sizes(),
+                " and offsets of ", offset.sizes());
     TORCH_CHECK(offset.size(1) == (modulated ? 3 : 2) * groups * kernel[0] * kernel[1], "deformable convolution: offset of ",
                 offset.sizes());
     return {image.size(0), image.size(1), image.size(2), image.size(3), offset.size(2), offset.size(3), kernel[0] * kernel[1]};
@@ -63,7 +67,8 @@ void corners(const Deformation::Sizes& s, float y, float x, Each&& each) {
   for (int dy = 0; dy < 2; ++dy) {
     for (int dx = 0; dx < 2; ++dx) {
       const float row = top + static_cast<float>(dy), column = left + static_cast<float>(dx);
-      if (row < 0 || column < 0 || row >= static_cast<float>(s.height) || column >= static_cast<float>(s.width)) continue;
+      // NaN is in no order, and so outside.
+      if (!(row >= 0 && column >= 0 && row < static_cast<float>(s.height) && column < static_cast<float>(s.width))) continue;
       const float by_y = dy ? down : 1 - down, by_x = dx ? across : 1 - across;
       each(static_cast<int64_t>(row) * s.width + static_cast<int64_t>(column), by_y * by_x, (dy ? 1 : -1) * by_x,
            (dx ? 1 : -1) * by_y);

@@ -1,6 +1,7 @@
 // Attention of rows to all keys of their sequence, some of them hidden; for the kinds of attention that say which by blocks.
 #pragma once
 
+#include "op/kernels/parts.h"
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -43,7 +44,7 @@ struct DenseAttention {
 
  private:
   at::Tensor spread(const at::Tensor& keys) const { return groups() == 1 ? keys : keys.repeat_interleave(groups(), 0); }
-  int64_t groups() const { return query.size(0) / key.size(0); }
+  int64_t groups() const { return equal_parts(query.size(0), key.size(0)); }
   int64_t numbers_each() const { return 3 * query.size(0) * key.size(1); }
 };
 

@@ -3,6 +3,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
@@ -30,7 +31,7 @@ at::Tensor activated(const at::Tensor& x, int64_t type) {
   }
 }
 
-const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list[i]; }
+const at::Tensor& at_or_only(at::TensorList list, size_t i) { return list.size() == 1 ? list[0] : list.at(i); }
 
 // Note [Eight bits by four]
 // Rows of int8 by weights of 4 bits, with a scale for each column or for each part of it, [parts, n]. The matrix unit takes the
@@ -96,10 +97,10 @@ struct GroupedMatmul {
 
   // group_type: -1 a product for each x; 0 the rows of one x in groups; 2 its columns.
   void run(at::TensorList out) const {
-    if (x.size() > 1 && out.size() == 1) return one_below_another(out[0]);
+    if (x.size() > 1 && out.size() == 1) return one_below_another(out.at(0));
     if (!list.defined() || group_type == -1) {
       for (size_t i = 0; i < x.size(); ++i)
-        store(at_or_only(out, i), activated(group.product(x[i], i, token_scale(i)), activation), i);
+        store(at_or_only(out, i), activated(group.product(x.at(i), i, token_scale(i)), activation), i);
       return;
     }
     TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
@@ -109,13 +110,13 @@ struct GroupedMatmul {
       if (group_type == 0) {
         rows(out, i, start, ends[i]);
       } else {
-        const at::Tensor& w = group.weight[0];
-        put(out[0].select(0, static_cast<int64_t>(i)),
-            at::matmul(widened(x[0].slice(1, start, ends[i])), widened(w.slice(0, start, ends[i]))));
+        const at::Tensor& w = group.weight.at(0);
+        put(out.at(0).select(0, static_cast<int64_t>(i)),
+            at::matmul(widened(x.at(0).slice(1, start, ends[i])), widened(w.slice(0, start, ends[i]))));
       }
       start = ends[i];
     }
-    if (group_type == 0 && out.size() == 1 && start < out[0].size(0)) out[0].slice(0, start).zero_();
+    if (group_type == 0 && out.size() == 1 && start < out.at(0).size(0)) out.at(0).slice(0, start).zero_();
   }
   // Of several x, the rows of each are a group.
   void one_below_another(const at::Tensor& out) const {
@@ -124,16 +125,16 @@ struct GroupedMatmul {
     TORCH_CHECK(!list.defined() || ends.size() == x.size(), "grouped matmul: ", ends.size(), " groups of ", x.size(), " inputs");
     int64_t start = 0;
     for (size_t i = 0; i < x.size(); ++i) {
-      const int64_t end = start + x[i].size(0);
+      const int64_t end = start + x.at(i).size(0);
       TORCH_CHECK(!list.defined() || ends[i] == end, "grouped matmul: group ", i, " ends at ", ends[i], ", its input at ", end);
-      store(out.slice(0, start, end), activated(group.product(x[i], i, token_scale(i)), activation), i);
+      store(out.slice(0, start, end), activated(group.product(x.at(i), i, token_scale(i)), activation), i);
       start = end;
     }
   }
   void rows(at::TensorList out, size_t i, int64_t start, int64_t end) const {
-    const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token[0].slice(0, start, end);
-    const at::Tensor y = activated(group.product(x[0].slice(0, start, end), i, scale), activation);
-    store(out.size() == 1 ? out[0].slice(0, start, end) : out[i], y, i);
+    const at::Tensor scale = per_token.empty() ? at::Tensor() : per_token.at(0).slice(0, start, end);
+    const at::Tensor y = activated(group.product(x.at(0).slice(0, start, end), i, scale), activation);
+    store(out.size() == 1 ? out.at(0).slice(0, start, end) : out.at(i), y, i);
   }
   // Results in int8 are shifted by the offset, if there is one.
   void store(const at::Tensor& out, const at::Tensor& y, size_t i) const {
@@ -141,7 +142,7 @@ struct GroupedMatmul {
     const at::Tensor offset = Group::part(group.offset, i, 1);
     put_quantized(out, offset.defined() ? y + widened(offset) : y);
   }
-  at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token[i]; }
+  at::Tensor token_scale(size_t i) const { return per_token.empty() ? at::Tensor() : per_token.at(i); }
 };
 
 std::vector<at::Tensor> in_base_formats(at::TensorList list) {
@@ -222,7 +223,7 @@ struct QuantGroups {
 
   at::Tensor run(const at::Tensor& x, const at::Tensor& x_scale) const {
     TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
-    const bool packed = weights[0].scalar_type() == at::kInt;
+    const bool packed = weights.at(0).scalar_type() == at::kInt;
     const at::Tensor first = Group::part(weights, 0, 2);
     at::Tensor out = at::zeros({x.size(0), packed ? unpacked(first).size(-1) : first.size(-1)}, at::kFloat);
     int64_t start = 0;
@@ -260,7 +261,7 @@ namespace {
 bool packed_weights(at::TensorList weights) { return !weights.empty() && weights[0].scalar_type() == at::kInt; }
 void require_correctable(const char* name, at::TensorList weights, at::TensorList corrections) {
   TORCH_CHECK(corrections.empty() || packed_weights(weights), name, ": a correction is for weights of 4 bits, not for ",
-              weights[0].scalar_type());
+              weights.at(0).scalar_type());
 }
 
 }  // namespace
@@ -365,7 +366,7 @@ struct Layer {
   at::Tensor part(const at::Tensor& t, int64_t group) const { return weight.dim() > 2 && t.dim() > 1 ? t.select(0, group) : t; }
   // A number for each column, or for as many rows as there are numbers to a column.
   static at::Tensor spread(const at::Tensor& t, int64_t rows) {
-    return t.dim() > 1 ? t.repeat_interleave(rows / t.size(0), 0) : t;
+    return t.dim() > 1 ? t.repeat_interleave(equal_parts(rows, t.size(0)), 0) : t;
   }
   at::Tensor real_weight(int64_t group) const {
     at::Tensor w = unpacked(part(weight, group));

@@ -6,6 +6,7 @@
 #include "op/kernels/attention_sequences.h"
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 
 using namespace softcann::op;
 
@@ -41,7 +42,7 @@ at::Tensor from_pages(const at::Tensor& cache, const at::Tensor& table, std::str
   if (pages.dim() == 4) pages = pages.transpose(1, 2).flatten(2);
   const at::Tensor rows = pages.view({table.size(0), -1, pages.size(-1)});
   if (layout == "BSH") return rows;
-  const at::Tensor split = rows.unflatten(-1, at::IntArrayRef{heads, rows.size(-1) / heads});
+  const at::Tensor split = in_parts(rows, -1, heads);
   return layout == "BSND" ? split : split.transpose(1, 2);
 }
 const at::Tensor& only(at::TensorList list) {

@@ -4,6 +4,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
@@ -146,7 +147,7 @@ struct IndexerLesson {
   at::Tensor target(int64_t b, const ChosenKeys& chosen, int64_t start, int64_t end) const {
     const at::Tensor q = widened(sequences.query(query, b)).slice(0, start, end), keys = widened(sequences.key(key, b));
     const at::Tensor highest = statistic(top, b).slice(0, start, end), sums = statistic(total, b).slice(0, start, end);
-    const int64_t groups = q.size(1) / keys.size(1);
+    const int64_t groups = equal_parts(q.size(1), keys.size(1));
     at::Tensor summed = at::zeros(chosen.places.sizes(), q.options());
     for (int64_t head = 0; head < keys.size(1); ++head) {
       const at::Tensor scores =

@@ -3,6 +3,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
@@ -17,8 +18,8 @@ class DeltaRule {
   DeltaRule(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const at::Tensor& beta, double scale,
             const at::Tensor& g, const at::Tensor& gk)
       : value_(widened(value).unsqueeze(-1)), beta_(widened(beta).unsqueeze(-1).unsqueeze(-1)) {
-    TORCH_CHECK(value.size(1) % key.size(1) == 0, "gated delta rule: ", value.size(1), " heads of values are no multiple of ",
-                key.size(1), " heads of keys");
+    TORCH_CHECK(key.size(1) > 0 && value.size(1) % key.size(1) == 0, "gated delta rule: ", value.size(1),
+                " heads of values are no multiple of ", key.size(1), " heads of keys");
     const int64_t repeats = value.size(1) / key.size(1);
     query_ = (widened(query) * scale).repeat_interleave(repeats, 1).unsqueeze(-1);
     key_ = widened(key).repeat_interleave(repeats, 1).unsqueeze(-1);

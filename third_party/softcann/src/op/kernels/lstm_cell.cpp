@@ -1,6 +1,7 @@
 // Recurrent networks.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 
 using namespace softcann::op;
 
@@ -11,7 +12,8 @@ struct Gates {
   at::Tensor input, forget, cell, output;
 };
 Gates activated(const at::Tensor& sums) {
-  const std::vector<at::Tensor> parts = sums.chunk(4, 1);
+  TORCH_CHECK(sums.dim() == 2 && sums.size(1) > 0, "LSTM cell: gates of ", sums.sizes());
+  const std::vector<at::Tensor> parts = sums.split(equal_parts(sums.size(1), 4), 1);
   return {at::sigmoid(parts[0]), at::sigmoid(parts[1]), at::tanh(parts[2]), at::sigmoid(parts[3])};
 }
 

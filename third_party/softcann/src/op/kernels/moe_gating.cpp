@@ -18,7 +18,7 @@ OP(aclnnMoeGatingTopKSoftmax) {
   at::Tensor chosen = experts;
   if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
   put(expertIdxOut, chosen);
-  const int64_t rows = x.numel() / x.size(-1);
+  const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
   put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t());
 }
 

@@ -25,6 +25,7 @@ at::Tensor places_of(const at::Tensor& experts) {
 }  // namespace
 
 OP(aclnnMoeComputeExpertTokens) {
+  TORCH_CHECK(out.numel() == numExperts, "aclnnMoeComputeExpertTokens: out ", out.sizes(), " for ", numExperts, " experts");
   const at::Tensor bounds = at::arange(numExperts, sortedExperts.options());
   put(out, at::searchsorted(sortedExperts.contiguous(), bounds, false, true));
 }
@@ -148,6 +149,8 @@ OP(aclnnMoeReRouting) {
               " is not supported");
   TORCH_CHECK(idxTypeOptional == 0, "aclnnMoeReRouting: idxType ", idxTypeOptional, " is not supported");
   const at::Tensor counts = expertTokenNumPerRank.to(at::kLong).contiguous();
+  TORCH_CHECK(counts.numel() == 0 || (counts.min().item<int64_t>() >= 0 && counts.max().item<int64_t>() <= tokens.size(0)),
+              "aclnnMoeReRouting: counts of more than the ", tokens.size(0), " tokens");
   const at::Tensor experts = at::arange(counts.size(1), at::kLong).repeat({counts.size(0)});
   const at::Tensor order = at::argsort(at::repeat_interleave(experts, counts.view({-1})), /*stable=*/true, 0, false);
   const int64_t rows = order.size(0);

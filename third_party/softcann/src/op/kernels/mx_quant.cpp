@@ -97,6 +97,7 @@ void quantize_blocks(const at::Tensor& x, int64_t axis, const Scaling& scaling, 
 // is not full.
 void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& scaling, const at::Tensor& out,
                     const at::Tensor& scales) {
+  TORCH_CHECK(scaling.block > 0, "quantization in blocks of ", scaling.block);
   out.view(at::kByte).zero_();
   put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
   int64_t start = 0, group = 0;
@@ -372,6 +373,7 @@ struct Squares {
   }
   // The blocks of each group of rows for themselves; their scales follow each other, the rest is 0.
   void run_groups(const at::Tensor& x, const std::vector<int64_t>& ends, const at::Tensor& out, const at::Tensor& scales) const {
+    TORCH_CHECK(rows > 0, "quantization in blocks of ", rows, " rows");
     writable(out).zero_(), writable(scales).zero_();
     int64_t start = 0, group = 0;
     for (const int64_t end : ends) {

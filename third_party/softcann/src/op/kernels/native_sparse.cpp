@@ -6,6 +6,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
 #include "op/kernels/dense_result.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
@@ -161,8 +162,7 @@ struct Importance {
   }
   // Of some rows, summed over the heads of a group: [heads of keys, rows, blocks]
   at::Tensor of(const at::Tensor& weights, const at::Tensor& shared) const {
-    return at::matmul(weights.unflatten(0, at::IntArrayRef{heads, weights.size(0) / heads}).sum({1}),
-                      shared.to(weights.scalar_type()));
+    return at::matmul(in_parts(weights, 0, heads).sum({1}), shared.to(weights.scalar_type()));
   }
   // Best first, those of the same importance in their order, -1 behind the last: [rows, heads of keys, count].
   static at::Tensor best(const at::Tensor& importance, int64_t count) {
@@ -224,6 +224,7 @@ namespace {
 // Which of `keys` do not lie in the blocks that `places` [rows, heads, count] names, -1 none: [heads of queries, rows, keys].
 at::Tensor outside(const at::Tensor& places, int64_t block, int64_t keys, int64_t groups) {
   TORCH_CHECK(block > 0, "selected attention: selectBlockSize ", block);
+  block = std::min(block, std::max<int64_t>(keys, 1));  // one that is longer is the only one
   const int64_t count = (keys + block - 1) / block;
   const at::Tensor wide = places.to(at::kLong), index = at::where((wide < 0).logical_or(wide >= count), count, wide);
   at::Tensor chosen = at::zeros({places.size(0), places.size(1), count + 1}, at::kBool).scatter_(-1, index, true);
@@ -243,7 +244,7 @@ struct Selected {
     const auto rows = packed_spans("actualSeqQLen", query_ends, query.size(0));
     const auto keys = packed_spans("actualSeqKvLen", key_ends, key.size(0));
     TORCH_CHECK(rows.size() == keys.size(), rows.size(), " sequences of queries and ", keys.size(), " of keys");
-    const int64_t groups = query.size(1) / key.size(1);
+    const int64_t groups = equal_parts(query.size(1), key.size(1));
     for (size_t i = 0; i < rows.size(); ++i) {
       const at::Tensor later = masked(mask, rows[i].size(), keys[i].size()), chosen = rows[i].of(places);
       const DenseAttention attention{heads_first(rows[i].of(query)), heads_first(keys[i].of(key)), heads_first(keys[i].of(value)),
@@ -320,26 +321,34 @@ struct Newest {
       : key(k), value(v), table(block_table), lengths(key_lengths), key_heads(of_keys) {
     TORCH_CHECK(given(table) && !lengths.empty(), op, ": blockTable and the lengths of the keys must be given");
     const auto batch = static_cast<int64_t>(lengths.size());
+    equal_parts(heads, key_heads);
+    TORCH_CHECK(
+        table.dim() == 2 && table.size(0) == batch && key.dim() > 2 && key.size(1) > 0 && value.dim() > 2 && value.size(1) > 0,
+        op, ": pages of ", key.sizes(), " and ", value.sizes(), " by a table of ", table.sizes(), " for ", batch, " sequences");
+    for (const int64_t length : lengths) {
+      TORCH_CHECK(length >= 0 && length <= table.size(1) * key.size(1), op, ": ", length, " keys in ", table.size(1),
+                  " pages of ", key.size(1));
+    }
     if (layout == "BSH") {
-      query = q.unflatten(-1, at::IntArrayRef{heads, q.size(-1) / heads});
+      query = in_parts(q, -1, heads);
     } else if (layout == "TND") {
       TORCH_CHECK(q.size(0) % batch == 0, op, ": ", q.size(0), " tokens of ", batch,
                   " sequences; each must have the same number");
-      query = q.unflatten(0, at::IntArrayRef{batch, q.size(0) / batch});
+      query = in_parts(q, 0, batch);
     } else {
       TORCH_CHECK(layout == "BSND", op, ": the layout ", layout, " is not supported; BSND, BSH and TND are");
       query = q;
     }
-    TORCH_CHECK(query.dim() == 4, op, ": a query of ", q.dim(), " dimensions in the layout ", layout);
+    TORCH_CHECK(query.dim() == 4 && query.size(0) == batch, op, ": a query of ", q.dim(), " dimensions in the layout ", layout);
   }
   int64_t tokens() const { return query.size(1); }
-  int64_t width() const { return value.flatten(2).size(-1) / key_heads; }
+  int64_t width() const { return equal_parts(value.flatten(2).size(-1), key_heads); }
   // [heads of keys, length, size]
   at::Tensor pages(const at::Tensor& cache, int64_t b) const {
     const int64_t length = lengths[static_cast<size_t>(b)], rows = cache.size(1);
     const at::Tensor used = table[b].slice(0, 0, (length + rows - 1) / rows).to(at::kLong);
     const at::Tensor flat = cache.index_select(0, used).flatten(2).flatten(0, 1).slice(0, 0, length);
-    return heads_first(flat.unflatten(-1, at::IntArrayRef{key_heads, flat.size(-1) / key_heads}));
+    return heads_first(in_parts(flat, -1, key_heads));
   }
   DenseAttention attention(int64_t b, double scale, DenseAttention::Hidden hidden) const {
     return {heads_first(query[b]), pages(key, b), pages(value, b), scale, std::move(hidden)};

@@ -157,7 +157,10 @@ OP(aclnnAdaLayerNormBackward) {
 namespace {
 
 // Trailing dimensions that gamma covers.
-std::vector<int64_t> normalized_dims(const at::Tensor& gamma) {
+std::vector<int64_t> normalized_dims(const at::Tensor& x, const at::Tensor& gamma) {
+  TORCH_CHECK(
+      gamma.dim() > 0 && gamma.dim() <= x.dim() && x.sizes().slice(static_cast<size_t>(x.dim() - gamma.dim())) == gamma.sizes(),
+      "norm: gamma of ", gamma.sizes(), " for ", x.sizes());
   std::vector<int64_t> dims;
   for (int64_t i = 1; i <= gamma.dim(); ++i) dims.push_back(-i);
   return dims;
@@ -167,7 +170,7 @@ struct RmsNorm {
 };
 RmsNorm rms_norm(const at::Tensor& x, const at::Tensor& gamma, double eps) {
   const at::Tensor wide = widened(x);
-  const at::Tensor rstd = wide.square().mean(normalized_dims(gamma), true).add_(eps).rsqrt_();
+  const at::Tensor rstd = wide.square().mean(normalized_dims(x, gamma), true).add_(eps).rsqrt_();
   return {wide * rstd, rstd};
 }
 // What is normalized of a sum: the NPU rounds it first in float16, and in bfloat16 only where it is a result.
@@ -189,10 +192,10 @@ OP(aclnnGemmaRmsNorm) {
 }
 OP(aclnnRmsNormGrad) {
   std::vector<int64_t> row_sizes = x.sizes().vec();
-  std::fill(row_sizes.end() - gamma.dim(), row_sizes.end(), 1);
+  for (const int64_t dim : normalized_dims(x, gamma)) row_sizes[static_cast<size_t>(dim + x.dim())] = 1;
   const at::Tensor inverse = widened(rstd).view(row_sizes);
   const at::Tensor grad = widened(dy), normal = widened(x) * inverse, scaled = grad * widened(gamma);
-  put(dxOut, (scaled - normal * (scaled * normal).mean(normalized_dims(gamma), true)) * inverse);
+  put(dxOut, (scaled - normal * (scaled * normal).mean(normalized_dims(x, gamma), true)) * inverse);
   put(dgammaOut, (grad * normal).reshape({-1, gamma.numel()}).sum(0).view(gamma.sizes()));
 }
 OP(aclnnAddRmsNorm) {

@@ -2,6 +2,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/sparse_attention.h"
 
@@ -38,7 +39,7 @@ struct QuantAttention {
     p_scale = given(weights_scale) ? weights_scale.to(at::kFloat).item<double>() : 1;
   }
   int64_t batches() const { return query.size(0); }
-  int64_t groups() const { return query.size(1) / key.size(1); }
+  int64_t groups() const { return equal_parts(query.size(1), key.size(1)); }
   // As the product with the values takes them: in the inputs' format.
   at::Tensor rounded(const at::Tensor& weights) const {
     const double limit = type == at::kFloat8_e4m3fn ? 448 : 57344;

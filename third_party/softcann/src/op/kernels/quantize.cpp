@@ -40,8 +40,8 @@ void put_four_bits(const at::Tensor& out, const at::Tensor& value, std::string_v
   if (out.dim() > 1 && out.stride(-1) != 1) return put_four_bits(out.mT(), value.mT(), mode);
   const bool floating = out.scalar_type() != at::ScalarType::Bits4x2;
   const at::Tensor numbers = (floating ? value : at::clamp(rounded(value, mode), -8, 7)).to(at::kFloat).contiguous();
-  TORCH_CHECK(numbers.dim() > 0 && numbers.size(-1) == 2 * out.size(-1), "numbers ", numbers.sizes(), " do not fit into pairs ",
-              out.sizes());
+  TORCH_CHECK(numbers.dim() > 0 && numbers.size(-1) == 2 * out.size(-1) && numbers.numel() == 2 * out.numel(), "numbers ",
+              numbers.sizes(), " do not fit into pairs ", out.sizes());
   const auto rounding = floating ? rounding_of_float4(mode) : Rounding::to_even;
   const Levels& levels = levels_of(out.scalar_type());
   const auto code = [&](float number) {
@@ -55,6 +55,7 @@ void put_four_bits(const at::Tensor& out, const at::Tensor& value, std::string_v
 }
 at::Tensor from_four_bits(const at::Tensor& tensor) {
   if (tensor.dim() > 1 && tensor.stride(-1) != 1) return from_four_bits(tensor.mT()).mT();
+  TORCH_CHECK(tensor.dim() > 0, "pairs of four bits without dimensions");
   std::array<float, 16> values{};
   for (size_t code = 0; code < values.size(); ++code) {
     const float size = levels_of(tensor.scalar_type())[code & 7];
@@ -175,7 +176,10 @@ at::Tensor groups_of_rows(int64_t rows, const at::Tensor& ends) {
 
 std::vector<int64_t> group_ends(const at::Tensor& list, int64_t type) {
   const at::Tensor ends = (type == 1 ? at::cumsum(list, 0) : list).to(at::kLong).contiguous();
-  return {ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel()};
+  const std::vector<int64_t> result(ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel());
+  TORCH_CHECK(result.empty() || (result.front() >= 0 && std::is_sorted(result.begin(), result.end())), "groups end at ", result,
+              "; they follow each other");
+  return result;
 }
 
 }  // namespace softcann::op

@@ -172,7 +172,12 @@ OP_COST(aclnnHistc, reduction(self, 3)) {
     result.finish();
   }
 }
-OP_COST(aclnnBincount, reduction(self, 3)) { out.copy_(at::cpu::bincount(self, maybe(weights), minlength)); }
+OP_COST(aclnnBincount, reduction(self, 3)) {
+  // Before ATen makes as many bins as the largest number asks for.
+  TORCH_CHECK(minlength <= out.numel() && (self.numel() == 0 || self.max().item<int64_t>() < out.numel()),
+              "aclnnBincount: more than the ", out.numel(), " bins of out");
+  put(out, at::cpu::bincount(self, maybe(weights), minlength));
+}
 OP(aclnnTrace) { out.copy_(at::cpu::trace(self.scalar_type() == at::kBool ? self.to(at::kLong) : self)); }
 OP(aclnnRenorm) {
   require(fractional(self) || self.is_complex(), self, "renorm");

@@ -15,7 +15,9 @@ struct Around {
   float down, across;  // of the way to the bottom and to the right
 
   static std::optional<Around> of(int64_t height, int64_t width, float y, float x) {
-    if (y < -1 || x < -1 || y > static_cast<float>(height) || x > static_cast<float>(width)) return std::nullopt;
+    // NaN is in no order, and so outside.
+    if (height == 0 || width == 0 || !(y >= -1 && x >= -1 && y <= static_cast<float>(height) && x <= static_cast<float>(width)))
+      return std::nullopt;
     y = std::clamp(y, 0.0f, static_cast<float>(height - 1));
     x = std::clamp(x, 0.0f, static_cast<float>(width - 1));
     const auto top = static_cast<int64_t>(y), left = static_cast<int64_t>(x);
@@ -40,6 +42,7 @@ struct Around {
 struct RegionBins {
   int64_t height, width, pooled_height, pooled_width, samples, end_mode;
   float scale;
+  static constexpr float most_samples = 1 << 12;  // hardware ends a kernel that takes so long
 
   struct Axis {
     float start, bin;
@@ -54,7 +57,10 @@ struct RegionBins {
     float length = (high + end) * scale - shift - start;
     if (shift == 0) length = std::max(length, 1.0f);
     const float bin = length / static_cast<float>(bins);
-    return {start, bin, samples > 0 ? samples : std::max<int64_t>(static_cast<int64_t>(std::ceil(bin)), 1)};
+    const float pixels = std::ceil(bin);
+    const float count = samples > 0 ? static_cast<float>(samples) : pixels >= 1 ? pixels : 1;  // of NaN, too
+    TORCH_CHECK(count <= most_samples, "regions: ", count, " samples of a bin in a dimension");
+    return {start, bin, static_cast<int64_t>(count)};
   }
   // Samples of each bin of a region.
   int64_t samples_of(const float* region) const {

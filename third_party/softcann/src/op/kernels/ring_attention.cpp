@@ -2,6 +2,7 @@
 #include "op/kernel.h"
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
 using namespace softcann::op;
@@ -54,9 +55,7 @@ struct RingUpdate {
       const at::Tensor all = part / total;
       return (tokens ? by_tokens(all).select(-1, 0) : all.select(-1, 0).permute({2, 0, 1})).unsqueeze(-1);
     };
-    const auto heads = [&](const at::Tensor& t) {
-      return tokens ? widened(t) : widened(t).unflatten(-1, at::IntArrayRef{top.size(1), t.size(-1) / top.size(1)});
-    };
+    const auto heads = [&](const at::Tensor& t) { return tokens ? widened(t) : in_parts(widened(t), -1, top.size(1)); };
     put(joined.out, (heads(previous.out) * share(before) + heads(current.out) * share(now)).reshape(joined.out.sizes()));
     put(joined.maximum, top);
     put(joined.sum, total);

@@ -202,11 +202,11 @@ double forward_cost(const at::Tensor& input, at::TensorList params, double dropo
 void put_weight_gradients(at::TensorList out, const Shape& shape, size_t cell, const at::Tensor& x, const at::Tensor& before,
                           const at::Tensor& by_input, const at::Tensor& by_hidden) {
   const size_t first = cell * shape.per_cell;
-  put(out[first], at::mm(by_input.t(), x));
-  put(out[first + 1], at::mm(by_hidden.t(), before));
+  put(out.at(first), at::mm(by_input.t(), x));
+  put(out.at(first + 1), at::mm(by_hidden.t(), before));
   if (shape.per_cell == 4) {
-    put(out[first + 2], by_input.sum(0));
-    put(out[first + 3], by_hidden.sum(0));
+    put(out.at(first + 2), by_input.sum(0));
+    put(out.at(first + 3), by_hidden.sum(0));
   }
 }
 

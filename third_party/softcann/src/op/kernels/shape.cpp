@@ -5,6 +5,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/parts.h"
 #include "op/kernels/transpose.h"
 
 using namespace softcann::op;
@@ -57,16 +58,29 @@ OP(aclnnRepeat) {
   TORCH_CHECK(fits && count == out.numel(), "the result has ", out.numel(), " elements, not ", self.numel(), " times ", repeats);
   into(out, [&] { return self.repeat(repeats); });
 }
-OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
-OP(aclnnRepeatInterleaveWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
+namespace {
+
+// So that their sum, which ATen compares with the size of the result, does not run over.
+const at::Tensor& as_repeats(const at::Tensor& repeats, int64_t most) {
+  TORCH_CHECK(repeats.numel() == 0 || (repeats.min().item<int64_t>() >= 0 && repeats.max().item<int64_t>() <= most),
+              "repeat_interleave: an element is repeated less than 0 or more than ", most, " times");
+  return repeats;
+}
+
+}  // namespace
+
+OP(aclnnRepeatInterleave) { put(out, at::repeat_interleave(self.reshape({-1}), as_repeats(repeats, outputSize), 0, outputSize)); }
+OP(aclnnRepeatInterleaveWithDim) { put(out, at::repeat_interleave(self, as_repeats(repeats, outputSize), dim, outputSize)); }
 OP(aclnnRepeatInterleaveInt) { put(out, at::repeat_interleave(self.reshape({-1}), repeats, 0, outputSize)); }
 OP(aclnnRepeatInterleaveIntWithDim) { put(out, at::repeat_interleave(self, repeats, dim, outputSize)); }
-OP(aclnnRepeatInterleaveTensor) { put(out, at::repeat_interleave(repeats, std::optional<int64_t>(outputSize))); }
+OP(aclnnRepeatInterleaveTensor) {
+  put(out, at::repeat_interleave(as_repeats(repeats, outputSize), std::optional<int64_t>(outputSize)));
+}
 OP(aclnnRepeatInterleaveGrad) {
   const int64_t count = out.size(axis);
   const at::Tensor times = repeats.numel() == 1 ? repeats.reshape({1}).expand({count}) : repeats;
   at::Tensor wide = at::zeros(out.sizes(), out.options().dtype(low_precision(out) ? at::kFloat : out.scalar_type()));
-  wide.index_add_(axis, at::repeat_interleave(times.contiguous()), yGrad.to(wide.scalar_type()));
+  wide.index_add_(axis, at::repeat_interleave(as_repeats(times, yGrad.size(axis)).contiguous()), yGrad.to(wide.scalar_type()));
   put(out, wide);
 }
 
@@ -127,9 +141,11 @@ OP(aclnnDiag) { put(out, at::diag(self, diagonal)); }
 OP(aclnnDiagFlat) { put(out, at::diagflat(self, diagonal)); }
 OP(aclnnDiagPart) { put(yOut, at::diagonal(x)); }
 OP(aclnnOneHot) {
+  TORCH_CHECK(out.dim() == self.dim() + 1, "aclnnOneHot: out ", out.sizes(), " for self ", self.sizes());
+  const int64_t dim = at::maybe_wrap_dim(axis, out.dim());
+  TORCH_CHECK(out.size(dim) == numClasses, "aclnnOneHot: out ", out.sizes(), " for ", numClasses, " classes");
   const at::Tensor classes = at::arange(numClasses, self.options());
   std::vector<int64_t> sizes(static_cast<size_t>(out.dim()), 1);
-  const int64_t dim = axis < 0 ? axis + out.dim() : axis;
   sizes[static_cast<size_t>(dim)] = numClasses;
   const at::Tensor hit = self.unsqueeze(dim) == classes.view(sizes);
   put(out, at::where(hit, onValue.to(out.scalar_type()), offValue.to(out.scalar_type())));
@@ -153,14 +169,14 @@ OP(aclnnAsStrided) {
       x, size, stride, storageOffsetOptional.empty() ? std::nullopt : std::optional<int64_t>(storageOffsetOptional[0])));
 }
 OP(aclnnViewCopy) {
-  for (size_t i = 0; i < in.size(); ++i) out[i].copy_(in[i]);
+  for (size_t i = 0; i < in.size(); ++i) out.at(i).copy_(in[i]);
 }
 // Data formats are the client's notion: memory here is always in the base format.
 OP(aclnnTensorMove) { put(yOut, x); }
 
 // [batch, tokens, 3 * size] with its bias as three times [batch, heads, tokens, size / heads], the queries scaled.
 OP(aclnnTransformBiasRescaleQkv) {
-  const int64_t batch = qkv.size(0), tokens = qkv.size(1), size = qkv.size(2) / 3 / numHeads;
+  const int64_t batch = qkv.size(0), tokens = qkv.size(1), size = equal_parts(equal_parts(qkv.size(2), 3), numHeads);
   const at::Tensor parts = (widened(qkv) + widened(qkvBias)).reshape({batch, tokens, 3, numHeads, size}).permute({2, 0, 3, 1, 4});
   put(qOut, parts[0] / std::sqrt(static_cast<double>(size)));
   put(kOut, parts[1]);

@@ -25,6 +25,8 @@ struct Swiglu {
   at::Tensor groups(int64_t rows) const {
     at::Tensor counts = group_index.to(at::kLong).reshape({-1});
     if (cumulative) counts = at::cat({counts.slice(0, 0, 1), counts.slice(0, 1) - counts.slice(0, 0, -1)});
+    TORCH_CHECK(counts.numel() == 0 || (counts.min().item<int64_t>() >= 0 && counts.max().item<int64_t>() <= rows),
+                "swiglu: groups of ", counts, " rows, of which there are ", rows);
     const at::Tensor left = rows - counts.sum({0}, true);
     return at::repeat_interleave(at::arange(counts.numel() + 1, at::kLong), at::cat({counts, left}), 0, rows);
   }
