@@ -166,7 +166,8 @@ CASES = {
         lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), reduction="none")],
     "npu_moe_gating_top_k_softmax": [
         lambda d: _call(randn(6, 8, dtype=d), None, 3),
-        lambda d: _call(randn(6, 8, dtype=d), torch.tensor([False, True, False, False, True, False]), 2)],
+        lambda d: _call(randn(6, 8, dtype=d), torch.tensor([False, True, False, False, True, False]), 2),
+        lambda d: _call(randn(2, 3, 8, dtype=d), torch.tensor([[False, True, False], [False, True, False]]), 2)],
     "npu_moe_gating_top_k": [
         lambda d: _call(randn(6, 8, dtype=d), 3, out_flag=True),
         lambda d: _call(randn(6, 8, dtype=d), 2, bias=randn(8, dtype=d), k_group=2, group_count=4, group_select_mode=1,
