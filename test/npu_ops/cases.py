@@ -202,7 +202,9 @@ CASES = {
     "npu_quantize": [
         lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) + 0.1, torch.zeros(4, dtype=torch.int32), torch.qint8, 1),
         lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0.05]), torch.tensor([3], dtype=torch.int32), torch.quint8, 1),
-        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False)],
+        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False),
+        lambda d: _call(randn(2, 3, 4, dtype=d), torch.rand(4).to(d) * 50, None, torch.qint8, div_mode=False),
+        lambda d: _call(randn(2, 3, 4, dtype=d), torch.rand(3).to(d) * 50, None, torch.qint8, -2, False)],
     "npu_anti_quant": [lambda d: _call(_int8(3, 4), torch.rand(4), offset=torch.rand(4))],
     "npu_trans_quant_param": [lambda d: _call(torch.rand(5), torch.tensor([300.0, -3.0, 7.0, 0.0, -400.0]), 1),
                               lambda d: _call(torch.rand(1), torch.tensor([1.0, -3.0, 7.0])),
