@@ -501,6 +501,9 @@ CASES = {
                         torch.tensor([2, 6]), smooth_scale=torch.rand(2)),
         *(lambda d, kind=kind: _call(randn(6, 8).to(kind), [randn(2, 8, 12).to(kind)], [torch.rand(2, 12)], torch.rand(6), torch.tensor([2, 5]),
                                      quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
+        *(lambda d, kind=kind: _call(randn(6, 96).to(kind), [randn(2, 96, 256).to(kind)], [torch.randint(120, 128, (2, 2, 256, 2), dtype=torch.uint8)],
+                                     torch.randint(124, 130, (6, 2, 2), dtype=torch.uint8), torch.tensor([5, 0]), group_list_type=1, dequant_mode=2,
+                                     quant_mode=2, quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
         lambda d: _call(torch.randint(-2**31, 2**31 - 1, (6, 2), dtype=torch.int32), [torch.randint(-2**31, 2**31 - 1, (2, 16, 2), dtype=torch.int32)],
                         [torch.rand(2, 16) / 50], torch.rand(6), torch.tensor([2, 6]), smooth_scale=torch.rand(2, 8))],
     "npu_grouped_matmul_finalize_routing": [
