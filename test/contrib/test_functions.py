@@ -52,6 +52,11 @@ def test_scores_at_the_threshold_are_not_above_it():
     assert torch_npu.npu_batch_nms(apart.npu(), torch.tensor([[[0.9], [0.1]]]).npu(), 0.1, 0.5, 5, 5)[3].tolist() == [1]
 
 
+def test_boxes_and_scores_of_other_images_are_told_apart():
+    with pytest.raises(ValueError, match="boxes .* and scores"):
+        torch_npu.npu_batch_nms(torch.rand(1, 2, 1, 4).npu(), torch.rand(2, 2, 1).npu(), 0.1, 0.5, 5, 5)
+
+
 def test_suppression_of_many_boxes():
     """The choice that comparing box by box makes, of a detector's two thousand; the classes keep no more than they may."""
     torch.manual_seed(0)

@@ -166,7 +166,8 @@ CASES = {
         lambda d: _call(randn(5, 7, dtype=d), torch.tensor([0, 6, 3, 1, 2]), reduction="none")],
     "npu_moe_gating_top_k_softmax": [
         lambda d: _call(randn(6, 8, dtype=d), None, 3),
-        lambda d: _call(randn(6, 8, dtype=d), torch.tensor([False, True, False, False, True, False]), 2)],
+        lambda d: _call(randn(6, 8, dtype=d), torch.tensor([False, True, False, False, True, False]), 2),
+        lambda d: _call(randn(2, 3, 8, dtype=d), torch.tensor([[False, True, False], [False, True, False]]), 2)],
     "npu_moe_gating_top_k": [
         lambda d: _call(randn(6, 8, dtype=d), 3, out_flag=True),
         lambda d: _call(randn(6, 8, dtype=d), 2, bias=randn(8, dtype=d), k_group=2, group_count=4, group_select_mode=1,
@@ -201,7 +202,9 @@ CASES = {
     "npu_quantize": [
         lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) + 0.1, torch.zeros(4, dtype=torch.int32), torch.qint8, 1),
         lambda d: _call(randn(3, 4, dtype=d), torch.tensor([0.05]), torch.tensor([3], dtype=torch.int32), torch.quint8, 1),
-        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False)],
+        lambda d: _call(randn(3, 4, dtype=d), torch.rand(4) * 50, None, torch.qint8, -1, False),
+        lambda d: _call(randn(2, 3, 4, dtype=d), torch.rand(4).to(d) * 50, None, torch.qint8, div_mode=False),
+        lambda d: _call(randn(2, 3, 4, dtype=d), torch.rand(3).to(d) * 50, None, torch.qint8, -2, False)],
     "npu_anti_quant": [lambda d: _call(_int8(3, 4), torch.rand(4), offset=torch.rand(4))],
     "npu_trans_quant_param": [lambda d: _call(torch.rand(5), torch.tensor([300.0, -3.0, 7.0, 0.0, -400.0]), 1),
                               lambda d: _call(torch.rand(1), torch.tensor([1.0, -3.0, 7.0])),
@@ -498,6 +501,9 @@ CASES = {
                         torch.tensor([2, 6]), smooth_scale=torch.rand(2)),
         *(lambda d, kind=kind: _call(randn(6, 8).to(kind), [randn(2, 8, 12).to(kind)], [torch.rand(2, 12)], torch.rand(6), torch.tensor([2, 5]),
                                      quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
+        *(lambda d, kind=kind: _call(randn(6, 96).to(kind), [randn(2, 96, 256).to(kind)], [torch.randint(120, 128, (2, 2, 256, 2), dtype=torch.uint8)],
+                                     torch.randint(124, 130, (6, 2, 2), dtype=torch.uint8), torch.tensor([5, 0]), group_list_type=1, dequant_mode=2,
+                                     quant_mode=2, quant_dtype=kind) for kind in (torch.float8_e4m3fn, torch.float8_e5m2)),
         lambda d: _call(torch.randint(-2**31, 2**31 - 1, (6, 2), dtype=torch.int32), [torch.randint(-2**31, 2**31 - 1, (2, 16, 2), dtype=torch.int32)],
                         [torch.rand(2, 16) / 50], torch.rand(6), torch.tensor([2, 6]), smooth_scale=torch.rand(2, 8))],
     "npu_grouped_matmul_finalize_routing": [

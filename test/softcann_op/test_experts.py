@@ -293,6 +293,34 @@ def test_grouped_products_of_int4_weights(call, name):
     assert (twin[0].int() - out.int()).abs().max() <= 1
 
 
+def powers(codes):
+    """Of MX scales, a number for each of the 32 in a block; `codes` has blocks last."""
+    return torch.ldexp(torch.ones(codes.shape), codes.int() - 127).repeat_interleave(32, -1)
+
+
+@pytest.mark.parametrize("name", ["aclnnGroupedMatmulSwigluQuantV2", "aclnnGroupedMatmulSwigluQuantWeightNzV2"])
+def test_grouped_products_in_mx_blocks_through_swiglu(call, name):
+    x, weight = torch.randn(7, 96).to(torch.float8_e4m3fn), torch.randn(3, 96, 256).to(torch.float8_e4m3fn)
+    x_codes, weight_codes = torch.randint(124, 130, (7, 2, 2), dtype=torch.uint8), torch.randint(120, 128, (3, 2, 256, 2), dtype=torch.uint8)
+    out, scales = torch.empty(7, 128, dtype=torch.uint8).view(torch.float8_e4m3fn), torch.empty(7, 2, 2, dtype=torch.uint8)
+    e8m0 = torch.float8_e8m0fnu
+    arguments = dict(x=x, weight=[weight], weightScale=[weight_codes.view(e8m0)], xScale=x_codes.view(e8m0), groupList=torch.tensor([3, 3, 6]),
+                     output=out, outputScale=scales.view(e8m0))
+    call.named(name, dequantMode=2, quantMode=2, **arguments)
+    left = x.float() * powers(x_codes.flatten(1))[:, :96]
+    right = weight.float() * powers(weight_codes.permute(0, 2, 1, 3).flatten(2)).mT[:, :96]
+    product = torch.cat([left[:3] @ right[0], left[3:6] @ right[2]])
+    wanted = F.silu(product[:, :128]) * product[:, 128:]
+    top = wanted.view(6, 4, 32).abs().amax(-1)
+    assert torch.equal(scales.flatten(1)[:6].int() - 127, torch.frexp(top)[1] - 1 - 8)
+    scaled = (wanted / powers(scales.flatten(1)[:6])).clamp(-448, 448)
+    assert ((out[:6].float() - scaled).abs() <= scaled.abs() / 15 + 2**-9).all()
+    assert not out[6:].float().any() and not scales[6:].any()
+    for modes in ({"dequantMode": 2, "quantMode": 0}, {"dequantMode": 0, "quantMode": 0}):
+        with pytest.raises(RuntimeError, match="161002"):
+            call.named(name, **modes, **arguments)
+
+
 @pytest.mark.parametrize("name", ["aclnnGroupedMatmulV4", "aclnnGroupedMatmulV5", "aclnnGroupedMatmulWeightNz"])
 def test_grouped_int4_weights_and_their_correction(call, name):
     x, weight, scale, x_scale, value, correction = int4()

@@ -228,7 +228,7 @@ def npu_batch_nms(self: Tensor, scores: Tensor, score_threshold: float, iou_thre
     numbers [images], int32). Raises NotImplementedError for ``change_coordinate_frame`` and ``transpose_box``.
     """
     unsupported("npu_batch_nms", change_coordinate_frame=change_coordinate_frame or None, transpose_box=transpose_box or None)
-    if self.dim() != 4 or scores.dim() != 3 or self.shape[2] not in (1, scores.shape[2]):
+    if self.dim() != 4 or scores.dim() != 3 or self.shape[:2] != scores.shape[:2] or self.shape[2] not in (1, scores.shape[2]):
         raise ValueError(f"npu_batch_nms: boxes [images, boxes, 1 or classes, 4] and scores [images, boxes, classes], "
                          f"but got {tuple(self.shape)} and {tuple(scores.shape)}")
     images, classes = self.shape[0], scores.shape[2]

@@ -204,15 +204,17 @@ def npu_quantize(self: Tensor, scales: Tensor, zero_points: Optional[Tensor], dt
                  div_mode: bool = True) -> Tensor:
     """``round(self / scales) + zero_points``, or ``round(self * scales + zero_points)`` unless ``div_mode``.
 
-    ``scales`` and ``zero_points`` are one number, or one for each element of dimension ``axis``. ``dtype``: torch.qint8, quint8
-    or qint32 (stored as int8, uint8, int32), or an integer dtype. Values beyond its range become its ends. torch.quint4x2, which
-    ``div_mode`` does not have, is int4, eight of the last dimension in each int32.
+    ``scales`` and ``zero_points`` are one number, or one for each element of dimension ``axis``; unless ``div_mode``, an ``axis``
+    from -1 on means the last, so that the default does, too. ``dtype``: torch.qint8, quint8 or qint32 (stored as int8, uint8,
+    int32), or an integer dtype. Values beyond its range become its ends. torch.quint4x2, which ``div_mode`` does not have, is
+    int4, eight of the last dimension in each int32.
     """
     int4 = dtype in (16, torch.quint4x2)
     if int4 and div_mode:
         raise NotImplementedError("npu_quantize: quint4x2 is for div_mode=False")
     if int4 and (not self.dim() or self.shape[-1] % 8):
         raise ValueError(f"npu_quantize: eight int4 are one int32, and the last dimension of {tuple(self.shape)} does not fit")
+    axis = axis if div_mode else min(axis, -1)
     scale, zero = _along(scales, self, axis), _along(zero_points, self, axis)
     if div_mode:
         value = (wide(self) / scale).round()

@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from torch_npu._cpu_ops._blocks import format_of, quantize_blocks, unscaled
 from torch_npu._cpu_ops._common import ends_of, groups_of, numbers_on, out_of_place, unsupported, wide
 from torch_npu._cpu_ops._int8 import as_int8, by_token, exact, numbers_of_scale, unpacked
 
@@ -111,6 +112,28 @@ def npu_grouped_matmul_swiglu_quant(
     return (*_swiglu_by_token(y, ends[-1]), none)
 
 
+def _swiglu_in_blocks(name: str, x: Tensor, weight: List[Tensor], weight_scale: List[Tensor], x_scale: Tensor, group_list: Tensor,
+                      quant_dtype: Optional[int], group_list_type: Optional[int]) -> Tuple[Tensor, Tensor]:
+    """:func:`npu_grouped_matmul_swiglu_quant_v2` of MX blocks."""
+    if x.dtype not in _FLOAT8.values() or weight[0].dtype not in _FLOAT8.values() or quant_dtype not in _FLOAT8:
+        raise NotImplementedError(f"{name}: MX scales of {x.dtype} by {weight[0].dtype} with a result of dtype {quant_dtype} "
+                                  "are not supported, only of float8")
+    half = weight[0].shape[-1] // 2
+    if x.device.type == "meta":
+        return (x.new_empty(x.shape[0], half, dtype=_FLOAT8[quant_dtype]),
+                x.new_empty(x.shape[0], -(-half // 64), 2, dtype=torch.uint8))
+    weights = list(weight[0]) if weight[0].dim() == 3 else weight
+    scales = list(weight_scale[0]) if weight_scale[0].dim() == 4 else weight_scale
+    y = torch.zeros(x.shape[0], 2 * half, device=x.device)
+    start = 0
+    for own, scale, end in zip(weights, scales, ends_of(group_list, group_list_type)):
+        rows = unscaled(x[start:end], x_scale[start:end], -1, format_of(name, x.dtype))
+        y[start:end] = rows @ unscaled(own, scale, -2, format_of(name, own.dtype))
+        start = end
+    a, b = y.chunk(2, -1)
+    return quantize_blocks(name, F.silu(a) * b, -1, format_of(name, quant_dtype), "rint", 0)
+
+
 def npu_grouped_matmul_swiglu_quant_v2(
     x: Tensor,
     weight: List[Tensor],
@@ -120,6 +143,8 @@ def npu_grouped_matmul_swiglu_quant_v2(
     *,
     smooth_scale: Optional[Tensor] = None,
     weight_assist_matrix: Optional[List[Tensor]] = None,
+    dequant_mode: Optional[int] = 0,
+    quant_mode: Optional[int] = 0,
     quant_dtype: Optional[int] = 1,
     group_list_type: Optional[int] = 0,
     **given: Any,
@@ -130,10 +155,16 @@ def npu_grouped_matmul_swiglu_quant_v2(
     ``group_list_type`` 0: where the groups end, 1: how long they are. ``smooth_scale`` [groups] or [groups, n / 2] multiplies
     before the quantization. ``x`` and ``weight`` are int8, int4 packed in int32 (of x, of the weights, or both), or float8; the
     result is int8, or with ``quant_dtype`` float8. ``weight_assist_matrix``: its ``bias``. Returns (it, float32 scales).
-    Raises NotImplementedError for MX.
+    With ``dequant_mode`` and ``quant_mode`` 2 float8 has MX scales: of the weights [groups, k / 64, n, 2], of x [m, k / 64, 2],
+    and of the result, which then is float8, too. Raises NotImplementedError for float4 and hifloat8.
     """
     name = "npu_grouped_matmul_swiglu_quant_v2"
-    unsupported(name, "dequant_mode", "dequant_dtype", "tuning_config", "weight_scale_dtype", "x_scale_dtype", **given)
+    unsupported(name, "dequant_dtype", "tuning_config", "weight_scale_dtype", "x_scale_dtype", **given)
+    if dequant_mode == 2 and quant_mode == 2:
+        unsupported(name, smooth_scale=smooth_scale, weight_assist_matrix=weight_assist_matrix)
+        return _swiglu_in_blocks(name, x, weight, weight_scale, x_scale, group_list, quant_dtype, group_list_type)
+    if quant_mode or dequant_mode == 2:
+        raise NotImplementedError(f"{name}: quant_mode {quant_mode} with dequant_mode {dequant_mode} is not supported")
     if x.dtype not in _PRODUCTS or weight[0].dtype not in _PRODUCTS[x.dtype]:
         raise NotImplementedError(f"{name}: x of {x.dtype} with weights of {weight[0].dtype} is not supported, only int8, "
                                   "int32 (int4) and float8")

@@ -19,6 +19,7 @@ NPU_OPERATOR(aclnnGroupedMatmulSwigluQuantV2);
 namespace {
 
 constexpr int64_t kSeparate = -1, kRows = 0, kColumns = 2;  // group_type
+constexpr int64_t kInBlocks = 2;                            // quant_mode and dequant_mode: MX scales, see mx_scale
 
 using OptionalList = std::optional<at::TensorList>;
 at::TensorList list(const OptionalList& tensors) { return tensors.value_or(at::TensorList()); }
@@ -121,6 +122,25 @@ at::Tensor npu_ffn(const at::Tensor& x, const at::Tensor& weight1, const at::Ten
   return out;
 }
 
+namespace {
+
+// Of float8 in MX blocks, quantized in such blocks again.
+std::tuple<at::Tensor, at::Tensor> swiglu_in_blocks(const char* name, const at::Tensor& x, at::TensorList weight,
+                                                    at::TensorList weight_scale, const at::Tensor& x_scale,
+                                                    const at::Tensor& group_list, int64_t type, int64_t group_list_type) {
+  const auto columns = few_bit_columns(x, weight) / 2;
+  std::vector<at::Tensor> blocks;
+  for (const auto& scale : weight_scale) blocks.push_back(mx_scale(scale));
+  auto out = empty_like_with(x, {x.size(0), columns}, float8_type(name, type));
+  auto scales = empty_like_with(x, mx_scale_sizes(out.sizes()), at::kByte);
+  op::run(aclnnGroupedMatmulSwigluQuantV2, x, weight, blocks, at::TensorList(), at::Tensor(), mx_scale(x_scale), at::Tensor(),
+          group_list, kInBlocks, static_cast<int64_t>(ACL_FLOAT), kInBlocks, group_list_type, at::IntArrayRef(), out,
+          mx_scale(scales));
+  return {out, scales};
+}
+
+}  // namespace
+
 std::tuple<at::Tensor, at::Tensor> npu_grouped_matmul_swiglu_quant_v2(
     const at::Tensor& x, at::TensorList weight, at::TensorList weight_scale, const at::Tensor& x_scale,
     const at::Tensor& group_list, const std::optional<at::Tensor>& smooth_scale, OptionalList weight_assist_matrix,
@@ -130,8 +150,16 @@ std::tuple<at::Tensor, at::Tensor> npu_grouped_matmul_swiglu_quant_v2(
     std::optional<int64_t> /*weight_scale_dtype*/, std::optional<int64_t> /*x_scale_dtype*/) {
   constexpr auto kName = "npu_grouped_matmul_swiglu_quant_v2";
   refusing(x, "npu_grouped_matmul_swiglu_quant_v2: bias is", {bias});
-  only_if(quant_mode.value_or(0) == 0 && !x_dtype && !weight_dtype,
-          "npu_grouped_matmul_swiglu_quant_v2: quant_mode and dtypes by number are", x);
+  only_if(!x_dtype && !weight_dtype,
+          "npu_grouped_matmul_swiglu_quant_v2: dtypes of x and weight by number (float4, hifloat8) are", x);
+  if (quant_mode.value_or(0) == kInBlocks && dequant_mode.value_or(0) == kInBlocks) {
+    refusing(x, "npu_grouped_matmul_swiglu_quant_v2: with MX scales smooth_scale is", {smooth_scale});
+    only_if(list(weight_assist_matrix).empty(), "npu_grouped_matmul_swiglu_quant_v2: with MX scales weight_assist_matrix is", x);
+    return swiglu_in_blocks(kName, x, weight, weight_scale, x_scale, group_list, quant_dtype.value_or(0),
+                            group_list_type.value_or(0));
+  }
+  only_if(quant_mode.value_or(0) == 0 && dequant_mode.value_or(0) != kInBlocks,
+          "npu_grouped_matmul_swiglu_quant_v2: quant_mode other than 0, and 2 with dequant_mode 2, is", x);
   const int64_t wanted = quant_dtype.value_or(0), columns = few_bit_columns(x, weight) / 2;
   auto out = empty_like_with(x, {x.size(0), columns}, wanted == 0 ? at::kChar : block_type(kName, wanted));
   auto scales = empty_like_with(x, {x.size(0)}, at::kFloat);

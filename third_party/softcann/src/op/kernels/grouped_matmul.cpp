@@ -214,8 +214,8 @@ OP(atbGroupedMatmulInplaceAdd) { add_products(x, weight, group_ends(groupList, 0
 
 namespace {
 
-// int8 products of groups of rows times the scales of columns and rows, in float32; zero behind the last group. `weights`,
-// `scales` and `corrections`, see Note [Eight bits by four], are one tensor for all groups, or one each.
+// Quantized products of groups of rows times the scales of columns and rows, or of blocks of both, in float32; zero behind the
+// last group. `weights`, `scales` and `corrections`, see Note [Eight bits by four], are one tensor for all groups, or one each.
 struct QuantGroups {
   at::TensorList weights, scales;
   std::vector<int64_t> ends;
@@ -225,10 +225,18 @@ struct QuantGroups {
     TORCH_CHECK(!ends.empty(), "grouped matmul: no groups");
     const bool packed = weights.at(0).scalar_type() == at::kInt;
     const at::Tensor first = Group::part(weights, 0, 2);
-    at::Tensor out = at::zeros({x.size(0), packed ? unpacked(first).size(-1) : first.size(-1)}, at::kFloat);
+    const bool mx = !scales.empty() && scales[0].scalar_type() == at::kFloat8_e8m0fnu;
+    at::Tensor out = at::zeros({x.size(0), packed || halved(first) ? unpacked(first).size(-1) : first.size(-1)}, at::kFloat);
     int64_t start = 0;
     for (size_t i = 0; i < ends.size(); ++i) {
+      if (ends[i] == start) continue;
       const at::Tensor w = Group::part(weights, i, 2), rows = x.slice(0, start, ends[i]);
+      if (mx) {
+        const at::Tensor blocks = Group::part(scales, i, 3);
+        out.slice(0, start, ends[i]).copy_(quantized_value({rows, w, blocks, {}, x_scale.slice(0, start, ends[i]), {}}, true));
+        start = ends[i];
+        continue;
+      }
       const at::Tensor scale = Group::part(scales, i, 1), correction = Group::part(corrections, i, 1);
       at::Tensor y = packed ? eight_by_four(rows, w, scale, correction) : quantized_matmul(rows, w);
       if (!packed && given(scale)) y = y * scale_of(scale).reshape({1, -1});
@@ -240,8 +248,9 @@ struct QuantGroups {
   }
 };
 
+// `mode` 0: a scale for each row; 2: one for each MX block.
 void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vector<int64_t>& ends, const at::Tensor& out,
-                 const at::Tensor& scales) {
+                 const at::Tensor& scales, int64_t mode = 0) {
   const int64_t half = y.size(-1) / 2;
   at::Tensor value = at::silu(y.narrow(-1, 0, half)) * y.narrow(-1, half, half);
   if (given(smooth)) {
@@ -250,6 +259,7 @@ void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vecto
     const at::Tensor factor = widened(smooth).index_select(0, group);
     value = value * (factor.dim() == 1 ? factor.unsqueeze(-1) : factor);
   }
+  if (mode == 2) return quantize_mx(value, out, scales);
   quantize_rows(value, out, scales);
   if (ends.back() < out.size(0)) out.slice(0, ends.back()).zero_(), scales.slice(0, ends.back()).zero_();
 }
@@ -259,6 +269,14 @@ void swiglu_rows(const at::Tensor& y, const at::Tensor& smooth, const std::vecto
 namespace {
 
 bool packed_weights(at::TensorList weights) { return !weights.empty() && weights[0].scalar_type() == at::kInt; }
+// 0: scales of rows and columns, 1: of int4 weights also of parts of them, 2: of MX blocks, before the product and behind it.
+void require_scales_of_mode(const char* name, int64_t before, int64_t behind, at::TensorList weights, at::TensorList scales) {
+  TORCH_CHECK(before == 0 || (before == 1 && packed_weights(weights)) || before == 2, name, ": dequantMode ", before,
+              " is not supported, only 0, 2, and 1 of weights of 4 bits");
+  TORCH_CHECK(behind == (before == 2 ? 2 : 0), name, ": quantMode ", behind, " with dequantMode ", before, " is not supported");
+  const bool mx = !scales.empty() && scales[0].scalar_type() == at::kFloat8_e8m0fnu;
+  TORCH_CHECK(mx == (before == 2), name, ": dequantMode 2 is for scales of float8_e8m0, and they are for it");
+}
 void require_correctable(const char* name, at::TensorList weights, at::TensorList corrections) {
   TORCH_CHECK(corrections.empty() || packed_weights(weights), name, ": a correction is for weights of 4 bits, not for ",
               weights.at(0).scalar_type());
@@ -266,16 +284,14 @@ void require_correctable(const char* name, at::TensorList weights, at::TensorLis
 
 }  // namespace
 
-#define GROUPED_SWIGLU_QUANT(NAME)                                                                                     \
-  OP(NAME) {                                                                                                           \
-    TORCH_CHECK(!given(bias), #NAME ": bias is not supported");                                                        \
-    TORCH_CHECK(dequantMode == 0 || (dequantMode == 1 && packed_weights(weight)), #NAME ": dequantMode ", dequantMode, \
-                " is not supported, only 0, and 1 of weights of 4 bits");                                              \
-    TORCH_CHECK(quantMode == 0, #NAME ": quantMode ", quantMode, " is not supported, only 0");                         \
-    require_correctable(#NAME, weight, weightAssistMatrix);                                                            \
-    const std::vector<at::Tensor> base = in_base_formats(weight);                                                      \
-    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType), weightAssistMatrix};             \
-    swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale);                                 \
+#define GROUPED_SWIGLU_QUANT(NAME)                                                                         \
+  OP(NAME) {                                                                                               \
+    TORCH_CHECK(!given(bias), #NAME ": bias is not supported");                                            \
+    require_scales_of_mode(#NAME, dequantMode, quantMode, weight, weightScale);                            \
+    require_correctable(#NAME, weight, weightAssistMatrix);                                                \
+    const std::vector<at::Tensor> base = in_base_formats(weight);                                          \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType), weightAssistMatrix}; \
+    swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale, quantMode);          \
   }
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)

@@ -19,7 +19,7 @@ OP(aclnnMoeGatingTopKSoftmax) {
   if (finishedOptional.defined()) chosen = at::where(finishedOptional.to(at::kBool).unsqueeze(-1), x.size(-1), experts);
   put(expertIdxOut, chosen);
   const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
-  put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t());
+  put(rowIdxOut, at::arange(rows * k, at::kLong).view({k, rows}).t().reshape(experts.sizes()));
 }
 
 OP(aclnnMoeGatingTopKSoftmaxV2) {

@@ -120,6 +120,10 @@ void quantize_both(const at::Tensor& x, const at::Tensor& ends, const Scaling& s
 
 }  // namespace
 
+void softcann::op::quantize_mx(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales) {
+  quantize_blocks(value, -1, {0, 0, ""}, out, scales);
+}
+
 OP(aclnnDynamicMxQuant) { quantize_blocks(x, axis, {scaleAlg, 0, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV2) { quantize_blocks(x, axis, {scaleAlg, dstTypeMax, roundModeOptional, blocksize}, yOut, mxscaleOut); }
 OP(aclnnDynamicMxQuantV3) {

@@ -21,6 +21,9 @@ void quantize_rows(const at::Tensor& value, const at::Tensor& out, const at::Ten
 void quantize_rows_with_offset(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales,
                                const at::Tensor& offsets, bool whole = false);
 
+// Blocks of 32 along the last dimension and their powers of two, in pairs. See Note [MX].
+void quantize_mx(const at::Tensor& value, const at::Tensor& out, const at::Tensor& scales);
+
 // Whether two numbers share a byte, so that the sizes of `tensor` are halves: see Note [Four bits].
 inline bool halved(const at::Tensor& tensor) {
   const auto type = tensor.scalar_type();
