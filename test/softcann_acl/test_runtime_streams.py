@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from acl_tools import LIBRARIES
 
-INVALID, HANDLE, UNSUPPORTED, PARAMETER, LATE = 100000, 107017, 207000, 107000, 107019
+INVALID, HANDLE, UNSUPPORTED, PARAMETER, LATE, ABORTED = 100000, 107017, 207000, 107000, 107019, 107022
 size = ctypes.c_size_t
 none = ctypes.c_uint64(0)
 
@@ -83,6 +83,25 @@ def test_the_abort_of_its_stream_ends_a_wait_of_a_graph(acl, rt, stream, other, 
     assert rt.aclmdlRIExecuteAsync(graph, stream) == 0 == acl.rt.synchronize_stream(stream.value) and back()[0] == 1
     assert rt.aclmdlRIDestroy(graph) == rt.aclrtDestroyNotify(gate) == rt.aclrtDestroyEvent(fork) == rt.aclrtDestroyEvent(join) == 0
     assert rt.aclrtDestroyStream(third) == 0
+
+
+@pytest.mark.parametrize("abort, told", [("stream", 0), ("device", ABORTED)])
+def test_an_abort_ends_whatever_a_branch_of_a_graph_waits_for(acl, rt, stream, other, event, abort, told):
+    """And leaves no error behind for the next execution. The event makes the graph run task by task."""
+    gate, fork, join = notify_of(rt), ctypes.c_void_p(), ctypes.c_void_p()
+    assert rt.aclrtCreateEvent(ctypes.byref(fork)) == 0 == rt.aclrtCreateEvent(ctypes.byref(join))
+    graph = captured(rt, stream, lambda: good(rt.aclrtRecordEvent(fork, stream)), lambda: good(rt.aclrtStreamWaitEvent(other, fork)),
+                     lambda: good(rt.aclrtRecordEventWithFlag(event, stream, 1)), lambda: good(rt.aclrtWaitAndResetNotify(gate, other, 0)),
+                     lambda: good(rt.aclrtRecordEvent(join, other)), lambda: good(rt.aclrtStreamWaitEvent(stream, join)))
+    assert rt.aclmdlRIExecuteAsync(graph, stream) == 0
+    late = threading.Timer(10, lambda: good(rt.aclrtSetDevice(0)) or good(rt.aclrtRecordNotify(gate, None)))
+    late.start()
+    begun = time.monotonic()
+    assert (rt.aclrtStreamAbort(stream) if abort == "stream" else rt.aclrtDeviceTaskAbort(0, 0)) == 0 and time.monotonic() - begun < 5
+    late.cancel()
+    assert acl.rt.synchronize_stream(stream.value) == told
+    assert rt.aclrtRecordNotify(gate, None) == rt.aclmdlRIExecuteAsync(graph, stream) == 0 == acl.rt.synchronize_stream(stream.value)
+    assert rt.aclmdlRIDestroy(graph) == rt.aclrtDestroyNotify(gate) == rt.aclrtDestroyEvent(fork) == rt.aclrtDestroyEvent(join) == 0
 
 
 def test_a_record_in_a_graph_is_waited_for_outside(acl, rt, stream, other, event, copied):

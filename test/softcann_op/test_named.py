@@ -94,12 +94,22 @@ def test_small_operators(named):
             ("Pad", [x, [1, 2, 0, 3]], F.pad(x, (0, 3, 1, 2)), {}), ("BatchMatMul", [y, y], y @ y.mT, {"adj_x2": True}),
             ("ConfusionTransposeD", [x], x.t().reshape(8, 3), {"perm": [1, 0], "shape": [8, 3], "transpose_first": True}),
             ("LpNormReduceV2", [row], row.abs().pow(5).sum(1), {"p": 5.0, "axes": [1]}),
-            ("LpNormUpdateV2", [row.abs()], row.abs().pow(0.2), {"p": 5.0})]:
+            ("LpNormUpdateV2", [row.abs()], row.abs().pow(0.2), {"p": 5.0}), ("ReduceProd", [y, [1]], y.prod(1), {"keep_dims": False}),
+            ("ReduceProd", [y, [2, 0]], y.prod(2, True).prod(0, True), {"keep_dims": True}),
+            ("ReduceProd", [y, [0, -1]], y.prod(2).prod(0), {"keep_dims": False})]:
         close(named(name, inputs, [torch.empty(expected.shape)], **attributes)[0], expected, 1e-4)
     for name, expected in (("ArgMaxWithValue", x.max(1)), ("ArgMinWithValue", x.min(1))):
         index, value = named(name, [x], [torch.empty(4, dtype=torch.int32), torch.empty(4)], dimension=1, keep_dims=False)
         close(value, expected.values)
         assert index.long().equal(expected.indices)
+
+
+def test_masks_of_dropout(named):
+    """A byte for each element; another one with each call, of the same seeds, too."""
+    masks = [named("DropOutGenMaskV3", [[40, 50], [0.7]], [torch.empty(40, 50, dtype=torch.uint8)], seed=3, seed2=5)[0] for _ in range(2)]
+    assert not masks[0].equal(masks[1])
+    for mask in masks:
+        assert mask.le(1).all() and 0.65 < mask.float().mean() < 0.75
 
 
 def in_columns_of_blocks(x):

@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values: products of matrices.
 #pragma once
 
-#include "acl/acl_op.h"
+#include "acl/acl.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -1,7 +1,7 @@
 // CANN's interface, declared anew from its names, types, order and values: image processing (DVPP) and video.
 #pragma once
 
-#include "acl/acl_base.h"
+#include "acl/acl.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -95,11 +95,10 @@ std::shared_ptr<const Steps> steps_of(const Graph& graph) {
 
 namespace {
 
-template <class Drops>
-aclError run_to_its_end(Task* task, bool skip, Drops drops) {
+aclError run_to_its_end(Task* task, bool skip) {
   aclError code = ACL_SUCCESS;
   do {
-    code = task->run(task, skip || drops());
+    code = task->run(task, skip || Stream::drops_this_task());
   } while (code == kUnfinished);
   return code;
 }
@@ -113,25 +112,32 @@ struct Branches {
   std::mutex mutex;
   std::vector<Idle> idle;
 
-  Stream* take(Context* context) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex);
-      const auto gone = [](const Idle& one) { return !one.stream->alive() || one.stream->id != one.id; };
-      idle.erase(std::remove_if(idle.begin(), idle.end(), gone), idle.end());
-      const auto fits = [&](const Idle& one) { return one.stream->context == context; };
-      const auto found = std::find_if(idle.begin(), idle.end(), fits);
-      if (found != idle.end()) {
-        Stream* taken = found->stream;
-        idle.erase(found);
-        return taken;
-      }
-    }
-    return Stream::create(context, 0, 0);
+  // For the work of `of`, whose abort ends it as well.
+  Stream* take(const Stream* of) {
+    Stream* taken = take_idle(of->context);
+    if (taken == nullptr) taken = Stream::create(of->context, 0, 0);
+    taken->act_for(of);
+    taken->forget_error();  // an abort of the device has left one behind its work
+    return taken;
   }
   void give(Stream* stream) {
     stream->forget_error();  // of a stream it had waited for: whose it is has it, too
+    stream->act_for(nullptr);
     const std::lock_guard<std::mutex> lock(mutex);
     idle.push_back({stream, stream->id});
+  }
+
+ private:
+  Stream* take_idle(const Context* context) {
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto gone = [](const Idle& one) { return !one.stream->alive() || one.stream->id != one.id; };
+    idle.erase(std::remove_if(idle.begin(), idle.end(), gone), idle.end());
+    const auto fits = [&](const Idle& one) { return one.stream->context == context; };
+    const auto found = std::find_if(idle.begin(), idle.end(), fits);
+    if (found == idle.end()) return nullptr;
+    Stream* taken = found->stream;
+    idle.erase(found);
+    return taken;
   }
 };
 
@@ -176,12 +182,9 @@ struct Execution {
     return code;
   }
 
-  // Whether it is aborted: on its stream, while a branch may be at a task of it, or by the device of the branch.
-  bool dropped() const { return Stream::drops_this_task() || lanes.front()->drops_tasks(); }
-
   aclError run_node(size_t i, bool skip) {
     const Graph::Node& node = graph->nodes[i];
-    if (Task* task = std::exchange(fresh[i], nullptr)) return run_to_its_end(task, skip, [this] { return dropped(); });
+    if (Task* task = std::exchange(fresh[i], nullptr)) return run_to_its_end(task, skip);
     std::unique_lock<std::mutex> lock;
     if (__builtin_expect(node.group != nullptr, 0)) lock = std::unique_lock(node.group->mutex);
     return node.task->repeat(node.task, skip);
@@ -193,7 +196,7 @@ struct Execution {
       for (const auto& condition : graph->conditions) condition->assign_default();
     }
     for (const size_t i : nodes) {
-      if (dropped()) stopped.store(true, std::memory_order_release);
+      if (Stream::drops_this_task()) stopped.store(true, std::memory_order_release);
       const aclError failure = run_node(i, stopped.load(std::memory_order_acquire));
       if (failure != ACL_SUCCESS) fail(failure);
     }
@@ -254,7 +257,7 @@ class OwnedEvent {
 
 aclError repeat_renewed(Task* self, bool skip) {
   const RenewedTask* renewed = as_renewed(self);
-  return run_to_its_end(renewed->renew(*renewed), skip, &Stream::drops_this_task);
+  return run_to_its_end(renewed->renew(*renewed), skip);
 }
 
 aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& graph, Stream* stream) {
@@ -277,7 +280,7 @@ aclError execute_with_peers(const char* entry, const std::shared_ptr<Graph>& gra
   submit_step(entry, execution, stream, nothing, false);  // branches skip what they have where the stream had failed before
   const OwnedEvent begin(stream);
   for (size_t lane = 1; lane < steps.last.size(); ++lane) {
-    lanes.push_back(branches().take(stream->context));
+    lanes.push_back(branches().take(stream));
     lanes.back()->overflow_switch.store(stream->overflow_switch.load(std::memory_order_relaxed), std::memory_order_relaxed);
     begin.precede(lanes.back());
   }

@@ -2,18 +2,21 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <random>
+#include <utility>
 
 #include "rt/base/error.h"
 #include "rt/base/sync.h"
@@ -23,7 +26,8 @@ namespace {
 
 constexpr char kTableName[] = "softcann-shares";
 
-// A table and its file, which stays open: others find one's own by it, and locks of what others made lie on it.
+// A table and its file, which stays open: others find one's own by it, and locks of what others made lie on it. (-1: they have
+// ended.)
 struct OpenTable {
   ShareTable* table = nullptr;
   int file = -1;
@@ -62,7 +66,29 @@ OpenTable make_table() {
 
 std::string fd_folder(int pid) { return "/proc/" + std::to_string(pid) + "/fd"; }
 
+// The files of processes that have ended: nobody claims entries there any more, so that no lock has to keep them.
+void close_files_of_ended() {
+  for (auto& [id, other] : tables().others) {
+    if (other.file >= 0 && kill(id.first, 0) != 0 && errno == ESRCH) close(std::exchange(other.file, -1));
+  }
+}
+
+// The child of a fork may not use what its parent shares, and must not hold it: the locks are those of the open files.
+void part_at_forks() {
+  static const int done = pthread_atfork([] { tables().mutex.lock(); }, [] { tables().mutex.unlock(); },
+                                         [] {
+                                           for (auto& [id, other] : tables().others) {
+                                             if (other.file >= 0) close(std::exchange(other.file, -1));
+                                           }
+                                           tables().mutex.unlock();
+                                         });
+  static_cast<void>(done);
+}
+
+// The caller holds the lock of the tables.
 OpenTable find_table(const ShareKey& key, uint32_t nonce_mask, std::string* reason) {
+  part_at_forks();
+  close_files_of_ended();
   const std::string folder = fd_folder(key.pid);
   DIR* list = opendir(folder.c_str());
   if (list == nullptr) {
@@ -80,12 +106,16 @@ OpenTable find_table(const ShareKey& key, uint32_t nonce_mask, std::string* reas
     const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
     if (fd < 0) continue;
     ShareTable* table = map_table(fd);
-    if (table != nullptr && table->magic == kShareMagic && (table->nonce & nonce_mask) == key.nonce) {
-      found = {table, fd};
+    const bool it =
+        table != nullptr && table->magic == kShareMagic && table->pid == key.pid && (table->nonce & nonce_mask) == key.nonce;
+    // Locks are those of a description of their own: the mapping keeps this one, also in the child of a fork.
+    const int locks = it ? open(path.c_str(), O_RDWR | O_CLOEXEC) : -1;
+    close(fd);
+    if (locks >= 0) {
+      found = {table, locks};
       break;
     }
     if (table != nullptr) munmap(table, sizeof(ShareTable));
-    close(fd);
   }
   closedir(list);
   if (found.table == nullptr) {
@@ -189,6 +219,7 @@ struct flock lock_of(const OpenTable& open, const void* entry, short kind) {
 }
 
 bool set_lock(const OpenTable& open, const void* entry, short kind) {
+  if (open.file < 0) return true;  // its maker has ended
   struct flock lock = lock_of(open, entry, kind);
   return fcntl(open.file, F_OFD_SETLK, &lock) == 0;
 }

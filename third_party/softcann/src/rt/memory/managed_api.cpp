@@ -70,6 +70,7 @@ uint64_t end_of_mapped(uint64_t at, uint64_t size) {
 // A free place in CANN's range, which others of the process may have mapped something in, too; the caller holds the lock.
 void* map_managed(uint64_t size) {
   uint64_t at = kManagedFirst;
+  int vanished = 0;
   while (size <= kManagedRoom) {
     for (const auto& [begin, piece] : managed_memory().pieces) {
       if (begin < at + size && begin + piece.size > at) at = begin + piece.size;
@@ -80,7 +81,11 @@ void* map_managed(uint64_t size) {
     if (p != MAP_FAILED) return p;
     if (errno != EEXIST) return nullptr;
     const uint64_t behind = end_of_mapped(at, size);
-    if (behind > at) at = behind;  // else it went away meanwhile
+    if (behind > at) {
+      at = behind;
+    } else if (++vanished > 8) {  // it went away meanwhile, time and again; or the list of mappings cannot be read
+      return nullptr;
+    }
   }
   return nullptr;
 }

@@ -94,6 +94,7 @@ Stream* Stream::create(Context* context, uint32_t priority, uint32_t flags) {
   stream->error_.store(0, std::memory_order_relaxed);
   stream->stop_on_failure_.store(false, std::memory_order_relaxed);
   stream->aborting_.store(false, std::memory_order_relaxed);
+  stream->act_for(nullptr);
   stream->user_tag.store(0, std::memory_order_relaxed);
   stream->overflow_switch.store(1, std::memory_order_relaxed);
   stream->cache_op_info.store(0, std::memory_order_relaxed);
@@ -138,7 +139,12 @@ Stream* Stream::from_handle(aclrtStream handle, aclError* error) {
 
 bool Stream::runs_on_this_thread() const { return running_stream == this; }
 const Stream* Stream::running() { return running_stream; }
-bool Stream::drops_this_task() { return running_stream != nullptr && running_stream->aborting_.load(std::memory_order_relaxed); }
+bool Stream::drops_this_task() {
+  if (running_stream == nullptr) return false;
+  if (running_stream->aborting_.load(std::memory_order_relaxed)) return true;
+  const Stream* other = running_stream->acts_for_.load(std::memory_order_relaxed);
+  return other != nullptr && other->aborting_.load(std::memory_order_relaxed);
+}
 
 void Stream::push(Task* task) {
   std::atomic_ref<Task*>(task->next).store(nullptr, std::memory_order_relaxed);

@@ -91,7 +91,8 @@ class Stream : public Handled {
   static const Stream* running();
   // Whether that stream drops its tasks: one that goes on and on, or waits, is to look now and then, and end.
   static bool drops_this_task();
-  bool drops_tasks() const { return aborting_.load(std::memory_order_relaxed); }
+  // Of a stream that is lent to another's work: it is aborted with that one, until null is given.
+  void act_for(const Stream* other) { acts_for_.store(other, std::memory_order_relaxed); }
 
   // Fixed from creation to destruction.
   Context* context = nullptr;
@@ -133,6 +134,7 @@ class Stream : public Handled {
   std::atomic<int32_t> error_{0};
   std::atomic<bool> stop_on_failure_{false};
   std::atomic<bool> aborting_{false};
+  std::atomic<const Stream*> acts_for_{nullptr};
   std::atomic<bool> workerless_{false};  // the last attempt to start a worker failed
   // A queue of many producers and one consumer (the owner). `stub_` keeps it from ever being empty.
   alignas(64) std::atomic<Task*> tail_{nullptr};

@@ -24,7 +24,7 @@ NAMED(DropOutGenMaskV3) {
   at::Tensor drawn = at::empty({call.out(0).numel()}, at::kFloat);
   fill_uniform(drawn, 0, 1,
                key_of(call.attribute<int64_t>("seed", 0), call.attribute<int64_t>("seed2", 0) + 4 * drawn.numel() * masks++));
-  put(call.out(0), drawn.lt(call.number(1)));
+  put_reshaped(call.out(0), drawn.lt(call.number(1)));
 }
 // The same of a mask of bits, the lowest first.
 NAMED(DropOutDoMask) {

@@ -1,4 +1,6 @@
 // Operators that clients name: reductions, sums along a dimension and orders.
+#include <algorithm>
+
 #include "op/kernels/common.h"
 #include "op/named.h"
 
@@ -19,8 +21,12 @@ NAMED(ReduceProd) {
   at::Tensor made = call.in(0);
   Integers axes = call.integers(1);
   for (int64_t& axis : axes) axis = axis < 0 ? axis + made.dim() : axis;
-  for (const int64_t axis : axes) made = made.prod(axis, true);
-  put(call.out(0), made);  // the shape is the output's
+  if (axes.empty()) {
+    for (int64_t axis = 0; axis < made.dim(); ++axis) axes.push_back(axis);
+  }
+  std::sort(axes.rbegin(), axes.rend());  // the last first: the numbers of those before stay
+  for (const int64_t axis : axes) made = made.prod(axis, call.attribute("keep_dims", false));
+  put(call.out(0), made);
 }
 NAMED(ReduceMeanD) {
   put(call.out(0), widened(call.in(0)).mean(call.attribute<Integers>("axes", {}), call.attribute("keep_dims", false)));
