@@ -159,6 +159,18 @@ def test_sums_are_rounded_before_the_norm_in_float16_alone(call, name, dtype):
     torch.testing.assert_close(y.float(), wanted.float(), rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("sum_wanted", [False, True])
+def test_a_sum_and_its_norm_without_statistics(call, sum_wanted):
+    """CANN's page: gamma is a matrix of one row then."""
+    x1, x2, gamma = (torch.randn(*shape).half() for shape in ((3, 5, 16), (3, 5, 16), (1, 16)))
+    total, y, x = x1 + x2, torch.empty_like(x1), torch.empty_like(x1)
+    given = dict(x1=x1, x2=x2, gamma=gamma, epsilon=1e-6, yOut=y)
+    call.named("aclnnAddRmsNorm", **given, **({"xOut": x} if sum_wanted else {}))
+    assert y.equal(F.rms_norm(total.float(), [16], gamma[0].float(), 1e-6).half()) and (not sum_wanted or x.equal(total))
+    with pytest.raises(RuntimeError, match="rstdOut without xOut"):
+        call.named("aclnnAddRmsNorm", **given, rstdOut=torch.empty(3, 5, 1))
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_fast_gradient_of_batches(call, training):
     x, grad, weight, mean, var = torch.randn(3, 4, 5), torch.randn(3, 4, 5), torch.rand(4), torch.randn(4), torch.rand(4) + 0.5

@@ -27,5 +27,16 @@ class TestChannelsLast(unittest.TestCase):
                 torch.testing.assert_close(a, e)
 
 
+class TestOneImage(unittest.TestCase):
+    def test_gradients_without_a_batch(self):
+        for spatial in (2, 3):
+            for pool in ("avg_pool", "adaptive_avg_pool", "max_pool", "adaptive_max_pool"):
+                values = torch.randn(3, *(4,) * spatial)
+                actual, expected = values.npu().requires_grad_(), values.clone().requires_grad_()
+                for x in (actual, expected):
+                    getattr(F, f"{pool}{spatial}d")(x, 2).square().sum().backward()
+                torch.testing.assert_close(actual.grad.cpu(), expected.grad)
+
+
 if __name__ == "__main__":
     main()

@@ -199,9 +199,11 @@ OP(aclnnRmsNormGrad) {
   put(dgammaOut, (grad * normal).reshape({-1, gamma.numel()}).sum(0).view(gamma.sizes()));
 }
 OP(aclnnAddRmsNorm) {
+  TORCH_CHECK(given(xOut) || !given(rstdOut), "aclnnAddRmsNorm: rstdOut without xOut");
   const at::Tensor sum = sum_to_normalize(x1, x2);
   put(xOut, sum);
-  RmsNorm norm = rms_norm(sum, gamma, epsilon);
+  // Where no statistics are wanted, gamma is described as a matrix of one row.
+  RmsNorm norm = rms_norm(sum, !given(rstdOut) && gamma.dim() == 2 && gamma.size(0) == 1 ? gamma[0] : gamma, epsilon);
   put(yOut, norm.normal.mul_(widened(gamma)));
   put(rstdOut, norm.rstd);
 }

@@ -12,11 +12,12 @@ using namespace softcann::op;
 namespace {
 
 std::optional<int64_t> divisor(int64_t override) { return override ? std::optional(override) : std::nullopt; }
-// ATen's gradients of pooling do not look at how many images the gradient is of.
-void require_images(const at::Tensor& gradient, const at::Tensor& self) {
-  TORCH_CHECK(
-      gradient.dim() == self.dim() && self.dim() > 2 && gradient.size(0) == self.size(0) && gradient.size(1) == self.size(1),
-      "pooling: a gradient of ", gradient.sizes(), " for ", self.sizes());
+// ATen's gradients of pooling do not look at how many images, and channels, the gradient is of.
+void require_images(const at::Tensor& gradient, const at::Tensor& self, int64_t spatial) {
+  const int64_t before = self.dim() - spatial;
+  TORCH_CHECK(gradient.dim() == self.dim() && (before == 1 || before == 2) &&
+                  gradient.sizes().slice(0, static_cast<size_t>(before)) == self.sizes().slice(0, static_cast<size_t>(before)),
+              "pooling: a gradient of ", gradient.sizes(), " for ", self.sizes());
 }
 at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
 
@@ -26,7 +27,7 @@ OP(aclnnAvgPool2d) {
   at::cpu::avg_pool2d_outf(self, kernelSize, strides, paddings, ceilMode, countIncludePad, divisor(divisorOverride), out);
 }
 OP(aclnnAvgPool2dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 2);
   at::cpu::avg_pool2d_backward_outf(gradOutput, self, kernelSize, stride, padding, ceilMode, countIncludePad,
                                     divisor(divisorOverride), gradInput);
 }
@@ -37,7 +38,7 @@ OP(aclnnAvgPool3d) {
   result.finish();
 }
 OP(aclnnAvgPool3dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 3);
   PlainResult result(output);
   at::cpu::avg_pool3d_backward_outf(widened(gradOutput), widened(self), kernelSize, stride, padding, ceilMode, countIncludePad,
                                     divisor(divisorOverride), result.value());
@@ -50,14 +51,14 @@ OP(aclnnAdaptiveAvgPool2d) {
   into(out, [&] { return at::_adaptive_avg_pool2d(self, outputSize); });
 }
 OP(aclnnAdaptiveAvgPool2dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 2);
   into(out, [&] { return at::_adaptive_avg_pool2d_backward(gradOutput, self); });
 }
 OP(aclnnAdaptiveAvgPool3d) {
   into(out, [&] { return at::_adaptive_avg_pool3d(self, outputSize); });
 }
 OP(aclnnAdaptiveAvgPool3dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 3);
   into(out, [&] { return at::_adaptive_avg_pool3d_backward(gradOutput, self.contiguous()); });
 }
 OP(aclnnGlobalAveragePool) {
@@ -75,7 +76,7 @@ OP(aclnnAdaptiveMaxPool2d) {
   with_long(indicesOut, [&](at::Tensor& index) { at::cpu::adaptive_max_pool2d_outf(self, outputSize, outputOut, index); });
 }
 OP(aclnnAdaptiveMaxPool2dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 2);
   at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, indices.to(at::kLong).contiguous(), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
@@ -85,7 +86,7 @@ OP(aclnnAdaptiveMaxPool3d) {
   result.finish();
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 3);
   PlainResult result(gradInput);
   at::cpu::adaptive_max_pool3d_backward_outf(plain(gradOutput), plain(self), indices.to(at::kLong).contiguous(), result.value());
   result.finish();
@@ -136,7 +137,7 @@ namespace {
 void max_pool2d_gradient(const at::Tensor& gradient, const at::Tensor& self, at::IntArrayRef kernel, at::IntArrayRef stride,
                          at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& indices,
                          at::Tensor& result) {
-  require_images(gradient, self);
+  require_images(gradient, self, 2);
   const at::Tensor wide = widened(gradient);
   at::Tensor sums = wide.is_same(gradient) ? result : at::empty({0}, wide.options());
   at::cpu::max_pool2d_with_indices_backward_outf(wide, widened(self), kernel, or_kernel(stride, kernel), padding, dilation,
@@ -183,7 +184,7 @@ OP(aclnnMaxPool3dWithArgmax) {
   put(indices, index);
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
-  require_images(gradOutput, self);
+  require_images(gradOutput, self, 3);
   into(gradInput, [&] {
     return at::max_pool3d_with_indices_backward(widened(gradOutput), widened(self), kernelSize, or_kernel(stride, kernelSize),
                                                 padding, dilation, ceilMode, indices.to(at::kLong));
