@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import torch
-from wrong_calls import built_heap
+from guarded_heap import built_heap
 
 ROWS, IMAGE = torch.randn(3, 4), torch.randn(2, 3, 4, 4)
 CHANNELS, NONE = torch.ones(3), torch.zeros(0)

@@ -26,6 +26,7 @@ import tempfile
 import traceback
 
 from call_cases import _replay_calls  # it finds softcann, and loads torch
+from guarded_heap import built_heap
 from wrong_arguments import wrong
 
 HANG = float(os.environ.get("WRONG_CALLS_HANG", "20"))   # s
@@ -218,14 +219,6 @@ class Workers:
     def end(self):
         self._process.stdin.close()
         self._process.wait()
-
-
-def built_heap(folder):
-    """guarded_heap.cpp as a library."""
-    library = os.path.join(folder, "libguarded_heap.so")
-    subprocess.run([os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-fPIC", "-shared", "-o", library,
-                    str(pathlib.Path(__file__).with_name("guarded_heap.cpp"))], check=True)
-    return library
 
 
 def frames_of(text):

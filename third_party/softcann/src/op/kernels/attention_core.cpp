@@ -35,7 +35,8 @@ at::Tensor heads_summed(const at::Tensor& grad, int64_t heads) {
 Attention prepared(const Attention& a) {
   Attention made = a;
   const at::ScalarType type = a.query.scalar_type();
-  const bool widen = low_precision(type) && (better_in_float32(type) || !is_fully_given(a));
+  const bool mixed = a.key.scalar_type() != type || a.value.scalar_type() != type;
+  const bool widen = mixed || (low_precision(type) && (better_in_float32(type) || !is_fully_given(a)));
   const auto ready = [&](const at::Tensor& t) { return with_dense_rows(with_heads_of(widen ? widened(t) : t, a.query.size(1))); };
   made.query = ready(a.query);
   made.key = ready(a.key);

@@ -117,9 +117,9 @@ at::Tensor to_heads(const at::Tensor& tensor, std::string_view layout, int64_t s
 }
 int64_t head_size(const at::Tensor& query, std::string_view layout, int64_t heads) {
   TORCH_CHECK(heads > 0, "attention: ", heads, " heads");
-  const int64_t size = layout == "BSH" || layout == "SBH" ? equal_parts(query.size(-1), heads) : query.size(-1);
-  TORCH_CHECK(size > 0, "attention: a query of ", query.sizes(), " has no ", heads, " heads");
-  return size;
+  const int64_t width = query.size(-1), parts = layout == "BSH" || layout == "SBH" ? heads : 1;
+  TORCH_CHECK(width > 0 && width % parts == 0, "attention: a query of ", query.sizes(), " has no ", heads, " heads");
+  return width / parts;
 }
 
 Attention make_attention(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value, const AttentionExtras& extras,
