@@ -18,6 +18,8 @@ os.environ.setdefault("SOFTCANN_HOST_TENSORS", "1")
 # Losses are compared with the CPU's step by step; two threads keep the runs short and the sums in one order.
 os.environ.setdefault("OMP_NUM_THREADS", "2")
 
+AUTOLOAD = os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD")   # scripts of tests switch it off for themselves
+
 
 @pytest.fixture
 def no_fallback():
@@ -60,6 +62,8 @@ def running_test():
 
 
 def pytest_collection_finish():
+    if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD") != AUTOLOAD:
+        raise pytest.UsageError("a test imports a script that sets TORCH_DEVICE_BACKEND_AUTOLOAD, for what other tests start as well")
     # torch asks for it before each list of samples, by inspect.stack(), which reads the source of every frame. Beside pytest-xdist,
     # whose frames have none, that takes longer than the samples.
     for name in ("torch.testing._internal.common_utils", "torch.testing._internal.opinfo.core"):
