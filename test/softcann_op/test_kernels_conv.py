@@ -1,4 +1,6 @@
 """softcann's convolutions against torch: the libraries' way, and its own for few channels and for few pixels."""
+import time
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -33,6 +35,38 @@ def test_convolution(call, dtype, transposed, groups):
     call("aclnnConvolutionBackward", grad, x, w, None, [2, 2], [1, 1], [1, 1], transposed, extra, groups,
          [False, True, False], 0, None, dw, None)
     close(dw, ws.grad, 10 * HALVES[dtype])
+
+
+# Input, weight, stride, padding and groups; most of the gradients are what oneDNN computes by its reference implementation in float16.
+SIXTEEN_BITS = [
+    ((16, 1, 28, 28), (6, 1, 5, 5), 1, 2, 1), ((8, 6, 12, 12), (16, 6, 5, 5), 1, 0, 1), ((4, 32, 14, 14), (64, 32, 3, 3), 1, 1, 1),
+    ((2, 3, 56, 56), (32, 3, 7, 7), 2, 3, 1), ((4, 32, 14, 14), (32, 1, 3, 3), 1, 1, 32), ((4, 32, 100), (32, 32, 5), 1, 2, 1),
+    ((1, 8, 6, 14, 14), (8, 8, 3, 3, 3), 1, 1, 1),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("sizes, kernel, stride, pad, groups", SIXTEEN_BITS)
+def test_gradients_of_16_bits_are_rounded_once_and_as_fast_as_others(call, dtype, sizes, kernel, stride, pad, groups):
+    spatial = len(sizes) - 2
+    how = [[stride] * spatial, [pad] * spatial, [1] * spatial, False, [0] * spatial, groups, [True] * 3, 0]
+
+    def gradients(x, w, grad):
+        results = [torch.empty_like(x), torch.empty_like(w), torch.empty(len(w), dtype=x.dtype)]
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            call("aclnnConvolutionBackward", grad, x, w, [len(w)], *how, *results)
+            times.append(time.perf_counter() - begin)
+        return results, min(times)
+
+    x, w = torch.randn(sizes).to(dtype), torch.randn(kernel).to(dtype)
+    shape = torch.convolution(x.float(), w.float(), None, *how[:6]).shape
+    grad = torch.randn(shape).to(dtype)
+    (results, time_taken), (expected, time_of_float) = gradients(x, w, grad), gradients(x.float(), w.float(), grad.float())
+    for result, value in zip(results, expected):
+        close(result, value.to(dtype), 1e-6)
+    assert time_taken < 10 * time_of_float + 5e-3   # the reference implementation takes 30 to 700 times as long
 
 
 def test_large_convolution_lands_in_place(call):

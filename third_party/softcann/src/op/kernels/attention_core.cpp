@@ -31,12 +31,13 @@ at::Tensor heads_summed(const at::Tensor& grad, int64_t heads) {
   return in_parts(grad, 1, heads).sum(2);
 }
 
-// Float32 throughout, unless the machine computes half types fast and no conversion is needed.
-Attention prepared(const Attention& a) {
+// Float32 throughout, unless the machine computes half types fast and no conversion is needed; of gradients always, for ATen's
+// kernel is slow in them.
+Attention prepared(const Attention& a, bool gradient = false) {
   Attention made = a;
   const at::ScalarType type = a.query.scalar_type();
   const bool mixed = a.key.scalar_type() != type || a.value.scalar_type() != type;
-  const bool widen = mixed || (low_precision(type) && (better_in_float32(type) || !is_fully_given(a)));
+  const bool widen = mixed || (low_precision(type) && (gradient || better_in_float32(type) || !is_fully_given(a)));
   const auto ready = [&](const at::Tensor& t) { return with_dense_rows(with_heads_of(widen ? widened(t) : t, a.query.size(1))); };
   made.query = ready(a.query);
   made.key = ready(a.key);
@@ -153,7 +154,7 @@ void attention_backward(const Attention& attention, const at::Tensor& grad, cons
     }
     return;
   }
-  const Attention a = prepared(attention);
+  const Attention a = prepared(attention, true);
   if (is_fully_given(a) && !gradients.bias.defined()) {
     if (!attend_few_backward(a, grad, out, logsumexp, gradients)) flash_backward(a, grad, out, logsumexp, gradients);
     return;

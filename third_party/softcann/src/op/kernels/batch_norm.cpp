@@ -231,31 +231,53 @@ std::optional<at::Tensor> if_present(const at::Tensor& tensor) { return present(
 
 }  // namespace
 
+namespace {
+
+void normalize(const BatchNorm& n, bool training) {
+  const auto& [input, weight, bias, running_mean, running_var, momentum, eps, output, mean, saved] = n;
+  if (all_float({input, weight, bias, running_mean, running_var, output, mean, saved}) && known_order(input, output)) {
+    if (training && TrainPlain::suits(n)) return TrainPlain(n).run();
+    at::Tensor result = output, own_mean = training && present(mean) ? mean : at::empty({0}, input.options()),
+               invstd = training && present(saved) ? saved : at::empty({0}, input.options());
+    at::cpu::native_batch_norm_outf(input, if_present(weight), if_present(bias), if_present(running_mean),
+                                    if_present(running_var), training, momentum, eps, result, own_mean, invstd);
+    if (training && present(saved)) to_saved(invstd, eps);
+    return;
+  }
+  // CPU kernels want parameters of one type.
+  at::Tensor mean_state = widened(running_mean), var_state = widened(running_var);
+  auto [out, own_mean, invstd] = at::native_batch_norm(widened(input), if_present(widened(weight)), if_present(widened(bias)),
+                                                       if_present(mean_state), if_present(var_state), training, momentum, eps);
+  put(output, out);
+  if (!training) return;
+  put(running_mean, mean_state);
+  put(running_var, var_state);
+  if (present(mean)) put(mean, own_mean);
+  to_saved(invstd, eps);
+  if (present(saved)) put(saved, invstd);
+}
+
+// The same through float32, for which the kernels above are.
+void normalize_widened(const BatchNorm& n, bool training) {
+  const at::Tensor input = widened(n.input), weight = widened(n.weight), bias = widened(n.bias),
+                   mean_state = widened(n.running_mean), var_state = widened(n.running_var), output = at::empty_like(input),
+                   mean = widened(n.mean), saved = widened(n.saved);
+  normalize({input, weight, bias, mean_state, var_state, n.momentum, n.eps, output, mean, saved}, training);
+  put(n.output, output);
+  if (!training) return;
+  for (const auto& [to, from] :
+       {std::pair(n.running_mean, mean_state), {n.running_var, var_state}, {n.mean, mean}, {n.saved, saved}})
+    if (present(to)) put(to, from);
+}
+
+}  // namespace
+
 OP(aclnnBatchNorm) {
   require_channels(input, {&weight, &bias, &runningMean, &runningVar});
   if (training) require_channels(input, {&saveMean, &saveInvstd});
   TORCH_CHECK(training || (present(runningMean) && present(runningVar)), "batch norm: no statistics");
-  if (all_float({input, weight, bias, runningMean, runningVar, output, saveMean, saveInvstd}) && known_order(input, output)) {
-    const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
-    if (training && TrainPlain::suits(all)) return TrainPlain(all).run();
-    at::Tensor mean = training && present(saveMean) ? saveMean : at::empty({0}, input.options());
-    at::Tensor invstd = training && present(saveInvstd) ? saveInvstd : at::empty({0}, input.options());
-    at::cpu::native_batch_norm_outf(input, if_present(weight), if_present(bias), if_present(runningMean), if_present(runningVar),
-                                    training, momentum, eps, output, mean, invstd);
-    if (training && present(saveInvstd)) to_saved(saveInvstd, eps);
-    return;
-  }
-  // CPU kernels want parameters of one type: float32 beside half inputs.
-  at::Tensor mean_state = widened(runningMean), var_state = widened(runningVar);
-  auto [out, mean, invstd] = at::native_batch_norm(widened(input), if_present(widened(weight)), if_present(widened(bias)),
-                                                   if_present(mean_state), if_present(var_state), training, momentum, eps);
-  put(output, out);
-  if (!training) return;
-  put(runningMean, mean_state);
-  put(runningVar, var_state);
-  if (present(saveMean)) put(saveMean, mean);
-  to_saved(invstd, eps);
-  if (present(saveInvstd)) put(saveInvstd, invstd);
+  const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
+  low_precision(input) ? normalize_widened(all, training) : normalize(all, training);
 }
 #define BATCH_NORM_BACKWARD(NAME)                                                                                            \
   OP(NAME) {                                                                                                                 \

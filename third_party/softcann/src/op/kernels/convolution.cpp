@@ -76,7 +76,11 @@ Padded padded(const at::Tensor& input, at::IntArrayRef padding, size_t spatial) 
   return {at::constant_pad_nd(input, before_after), std::vector<int64_t>(spatial, 0)};
 }
 
-bool convert(const at::Tensor& tensor) { return low_precision(tensor) && better_in_float32(tensor.scalar_type()); }
+// Whether it is computed in float32. Of float16 oneDNN has fast kernels for few processors and shapes, and of gradients by
+// weights its reference implementation is what most others get, some hundred times slower.
+bool convert(const at::Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || (low_precision(tensor) && better_in_float32(tensor.scalar_type()));
+}
 
 bool plain_float(const at::Tensor& tensor) {
   return !tensor.defined() || (tensor.scalar_type() == at::kFloat && tensor.is_contiguous());
@@ -144,66 +148,95 @@ using namespace softcann::op;
 
 namespace {
 
-void convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, at::IntArrayRef stride,
-                 at::IntArrayRef padding, at::IntArrayRef dilation, bool transposed, at::IntArrayRef outputPadding,
-                 int64_t groups, at::Tensor& output) {
-  Convolution{stride, padding, dilation, outputPadding, transposed, groups}.check(input, weight, bias, output);
+void convolution(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias, const Convolution& how,
+                 at::Tensor& output) {
+  const auto& [stride, padding, dilation, output_padding, transposed, groups] = how;
   const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
   if (const auto shape = direct_shape(input, weight, output, stride, padding, dilation, transposed, groups);
       shape && plain_float(bias)) {
     return direct_convolution(*shape, input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                               bias.defined() ? bias.const_data_ptr<float>() : nullptr, output.mutable_data_ptr<float>());
   }
-  const auto [source, pad] = padded(input, padding, spatial);
-  const bool wide = convert(input);
-  const at::Tensor x = wide ? widened(source) : source, w = wide ? widened(weight) : weight.to(source.scalar_type());
+  const auto [x, pad] = padded(input, padding, spatial);
+  const at::Tensor w = weight.to(x.scalar_type());
   at::Tensor b = bias;
   if (b.defined() && b.scalar_type() != x.scalar_type()) b = b.to(x.scalar_type());
   if (const auto shape = unfolded_shape(x, w, output, stride, pad, dilation, transposed, groups);
       shape && plain_float(b) && gain_of_unfolding(*shape).result) {
     return unfolded_convolution(*shape, x, w, b, output);
   }
-  into(output, [&, &pad = pad] {
-    return at::convolution(x, w, maybe(b), spread(stride, spatial), pad, spread(dilation, spatial), transposed,
-                           spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups);
+  into(output, [&, &x = x, &pad = pad] {
+    return at::convolution(x, w, maybe(b), spread(how.stride, spatial), pad, spread(how.dilation, spatial), how.transposed,
+                           spread(how.output_padding.empty() ? at::IntArrayRef(0) : how.output_padding, spatial), how.groups);
   });
+}
+
+// A gradient is undefined where it is not wanted.
+struct Gradients {
+  at::Tensor input, weight, bias;
+};
+
+void gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w, at::OptionalIntArrayRef bias_sizes,
+               const Convolution& how, Gradients& results) {
+  const auto& [stride, padding, dilation, output_padding, transposed, groups] = how;
+  auto& [dx, dw, db] = results;
+  std::array<bool, 3> wanted{dx.defined(), dw.defined(), db.defined()};
+  if (const auto shape = direct_shape(x, w, dy, stride, padding, dilation, transposed, groups);
+      shape && direct_gradients(*shape, dy, x, w, wanted, dx, dw, db)) {
+    return;
+  }
+  if (const auto shape = unfolded_shape(x, w, dy, stride, padding, dilation, transposed, groups)) {
+    unfolded_gradients(*shape, dy, x, w, wanted, dx, dw, db);
+    if (wanted == std::array<bool, 3>{}) return;
+  }
+  const size_t spatial = static_cast<size_t>(w.dim()) - 2;
+  const Placement placement(wanted[0] ? dx : at::Tensor());
+  const auto [by_input, by_weight, by_bias] =
+      at::convolution_backward(dy, x, w, wanted[2] ? bias_sizes : at::OptionalIntArrayRef(), spread(stride, spatial),
+                               spread(padding, spatial), spread(dilation, spatial), transposed,
+                               spread(output_padding.empty() ? at::IntArrayRef(0) : output_padding, spatial), groups, wanted);
+  put(dx, by_input, wanted[0]);
+  put(dw, by_weight, wanted[1]);
+  put(db, by_bias, wanted[2]);
+}
+
+// float32 in the place of a result of fewer bits.
+at::Tensor in_float(const at::Tensor& result) {
+  return result.defined() ? at::empty(result.sizes(), result.options().dtype(at::kFloat)) : result;
 }
 
 }  // namespace
 
 // `weight` may be in the blocks of aclnnTransConvolutionWeight.
 OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
-  convolution(input, in_base_format(weight), bias, stride, padding, dilation, transposed, outputPadding, groups, output);
+  const Convolution how{stride, padding, dilation, outputPadding, transposed, groups};
+  const at::Tensor w = in_base_format(weight);
+  how.check(input, w, bias, output);
+  if (!convert(input)) return convolution(input, w, bias, how, output);
+  at::Tensor result = in_float(output);
+  convolution(widened(input), widened(w), widened(bias), how, result);
+  put(output, result);
 }
 OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
-  Convolution{stride, padding, dilation, outputPadding, transposed, groups}.check(input, weight, {}, gradOutput);
+  const Convolution how{stride, padding, dilation, outputPadding, transposed, groups};
+  how.check(input, weight, {}, gradOutput);
   const auto fits = [](const at::Tensor& result, at::IntArrayRef sizes, bool wanted) {
     return !wanted || result.sizes() == sizes;
   };
   TORCH_CHECK(fits(gradInput, input.sizes(), outputMask.at(0)) && fits(gradWeight, weight.sizes(), outputMask.at(1)) &&
                   fits(gradBias, {gradOutput.size(1)}, outputMask.at(2)),
               "convolution: results of ", gradInput.sizes(), ", ", gradWeight.sizes(), " and ", gradBias.sizes());
-  const size_t spatial = static_cast<size_t>(weight.dim()) - 2;
-  TORCH_CHECK(padding.size() <= spatial, "aclnnConvolutionBackward: uneven padding is not supported");
-  if (const auto shape = direct_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups);
-      shape && direct_gradients(*shape, gradOutput, input, weight, outputMask, gradInput, gradWeight, gradBias)) {
-    return;
-  }
-  std::array<bool, 3> wanted{outputMask.at(0), outputMask.at(1), outputMask.at(2)};
-  if (const auto shape = unfolded_shape(input, weight, gradOutput, stride, padding, dilation, transposed, groups)) {
-    unfolded_gradients(*shape, gradOutput, input, weight, wanted, gradInput, gradWeight, gradBias);
-    if (wanted == std::array<bool, 3>{}) return;
-  }
-  const bool wide = convert(input);
-  const auto as = [&](const at::Tensor& t) { return wide ? widened(t) : t; };
-  const Placement placement(wanted[0] ? gradInput : at::Tensor());
-  const auto [dx, dw, db] = at::convolution_backward(
-      as(gradOutput), as(input), as(weight), wanted[2] ? at::OptionalIntArrayRef(biasSizes) : at::OptionalIntArrayRef(),
-      spread(stride, spatial), spread(padding, spatial), spread(dilation, spatial), transposed,
-      spread(outputPadding.empty() ? at::IntArrayRef(0) : outputPadding, spatial), groups, wanted);
-  put(gradInput, dx, wanted[0]);
-  put(gradWeight, dw, wanted[1]);
-  put(gradBias, db, wanted[2]);
+  TORCH_CHECK(padding.size() + 2 <= static_cast<size_t>(weight.dim()),
+              "aclnnConvolutionBackward: uneven padding is not supported");
+  const auto wanted = [&](const at::Tensor& result, size_t which) { return outputMask.at(which) ? result : at::Tensor(); };
+  Gradients results{wanted(gradInput, 0), wanted(gradWeight, 1), wanted(gradBias, 2)};
+  if (!low_precision(input)) return gradients(gradOutput, input, weight, biasSizes, how, results);
+  // Of 16 bits as well where their products are fast: what is added up is long, and oneDNN's gradients of small shapes are slow.
+  Gradients wide{in_float(results.input), in_float(results.weight), in_float(results.bias)};
+  gradients(widened(gradOutput), widened(input), widened(weight), biasSizes, how, wide);
+  put(results.input, wide.input, outputMask.at(0));
+  put(results.weight, wide.weight, outputMask.at(1));
+  put(results.bias, wide.bias, outputMask.at(2));
 }
 OP_COST(aclnnConvDepthwise2d, convolution_cost(weight, out)) {
   into(out, [&] { return at::convolution(self, weight, maybe(bias), stride, padding, dilation, false, {0, 0}, self.size(1)); });

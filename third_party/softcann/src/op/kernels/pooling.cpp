@@ -123,8 +123,12 @@ std::optional<PoolWindow> pool_window(at::IntArrayRef kernel, at::IntArrayRef st
 }  // namespace
 
 OP(aclnnMaxPool2dWithIndices) {
-  const auto window = pool_window(kernelSize, stride, padding, dilation);
-  if (window && max_pool_fits(self, *window, out, ceilMode) && max_pool(self, *window, out, indices)) return;
+  if (const auto window = pool_window(kernelSize, stride, padding, dilation);
+      window && max_pool_fits(self, *window, out, ceilMode)) {
+    const bool narrow = low_precision(self) && self.is_contiguous() && out.scalar_type() == self.scalar_type();
+    const at::Tensor values = narrow ? at::empty(out.sizes(), out.options().dtype(at::kFloat)) : out;
+    if (max_pool(narrow ? widened(self) : self, *window, values, indices)) return put(out, values);
+  }
   with_long(indices, [&](at::Tensor& index) {
     at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode, out,
                                           index);
