@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # Builds the wheels for another Python or torch (ci/build.sh), and tests them in an environment of their own.
-#   bash ci/check_wheel.sh [--python=3.9] [--torch=X.Y] [--record] [PYTEST-ARGUMENT...]     default: some tests, below
+#   bash ci/check_wheel.sh [--python=3.9] [--torch=X.Y] [--quick] [--record] [PYTEST-ARGUMENT...]     default: some tests, below
 # torch comes without the libraries for CUDA that PyPI's builds ask for, some 3 GB: ci/cuda_stand_ins.py writes what loads in their
 # place. With --record, what passed goes to ci/checked.txt, from which docs/gen_compatibility.py makes docs/compatibility.md.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-want_python=3.9 want_torch='' record=0 tests=()
+want_python=3.9 want_torch='' record=0 build=() tests=()
 for argument in "$@"; do
   case $argument in
     --python=*) want_python=${argument#*=} ;;
     --torch=*) want_torch=${argument#*=} ;;
     --record) record=1 ;;
+    --quick) build+=(--quick) ;;
     -h | --help) sed -n '2,5s/^# \?//p' "${BASH_SOURCE[0]}"; exit ;;
     *) tests+=("$argument") ;;
   esac
@@ -19,7 +20,7 @@ done
   test/npu/test_{import,runtime,models,layouts,few_elements,serialization}.py test/npu_ops/test_{storage_formats,training_operators}.py)
 want_torch=${want_torch:-$(default_torch "$want_python")}
 want_torch=$(cut -d. -f1,2 <<< "$want_torch")
-bash ci/build.sh --python="$want_python" --torch="$want_torch"
+bash ci/build.sh --python="$want_python" --torch="$want_torch" "${build[@]}"
 torch=$PWD/build/torch$want_torch
 version=$(<"$torch/.version")
 here=build/check-wheel-py$want_python-torch$want_torch

@@ -126,8 +126,7 @@ def reference(make, cache={}):   # noqa: B006 - one float32 run serves all kinds
     return cache[make]
 
 
-# Those with float16 take more than a minute each, and the GPT below goes through all four.
-@pytest.mark.parametrize("kind", ["bf16", "O2", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("fp16", "O1"))])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("make,needed", [(Digits, 0.9), pytest.param(Stripes, 0.9, marks=pytest.mark.slow)], ids=["lenet", "resnet18"])
 def test_accuracy(make, needed, kind):
     case, _, model = reference(make)
