@@ -66,6 +66,13 @@ void quotient(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) 
 
 // One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
 // there; negation wraps around, as an NPU does.
+// A square of 16 bits is a product: ATen has no vectors for their powers.
+void power(const at::Tensor& self, const at::Scalar& exponent, at::Tensor& out) {
+  const bool square =
+      low_precision(self) && out.scalar_type() == self.scalar_type() && !exponent.isComplex() && exponent.toDouble() == 2;
+  square ? at::cpu::mul_outf(self, self, out) : at::cpu::pow_outf(self, exponent, out);
+}
+
 void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
   const auto type = out.scalar_type();
   if (mode == truncated && (type == at::kInt || type == at::kLong)) {
@@ -192,7 +199,7 @@ OP_COST(aclnnFmodScalar, COST) { at::cpu::fmod_outf(self, wrapped(other, self, o
 OP_COST(aclnnRemainderTensorScalar, COST) { at::cpu::remainder_outf(self, wrapped(other, self, out), out); }
 OP_COST(aclnnXLogYScalarOther, COST) { at::cpu::xlogy_outf(self, wrapped(other, self, out), out); }
 OP_COST(aclnnLeftShifts, COST) { at::cpu::bitwise_left_shift_outf(self, wrapped(shiftBits), out); }
-OP_COST(aclnnPowTensorScalar, 2 * COST) { at::cpu::pow_outf(self, exponent, out); }
+OP_COST(aclnnPowTensorScalar, 2 * COST) { power(self, exponent, out); }
 #undef COST
 OP_COST(aclnnAddV3, elementwise(out, other)) { at::cpu::add_outf(wrapped(self, other, out), other, alpha, out); }
 OP_COST(aclnnRemainderScalarTensor, elementwise(out, other)) { at::cpu::remainder_outf(wrapped(self, other, out), other, out); }
@@ -238,5 +245,5 @@ OP_COST(aclnnInplaceFmodScalar, COST) { at::cpu::fmod_outf(selfRef, wrapped(othe
 OP_COST(aclnnInplaceRemainderTensorScalar, COST) { at::cpu::remainder_outf(selfRef, wrapped(other), selfRef); }
 OP_COST(aclnnInplaceXLogYScalarOther, COST) { at::cpu::xlogy_outf(selfRef, wrapped(other), selfRef); }
 #undef COST
-OP_COST(aclnnInplacePowTensorScalar, 2 * elementwise(self)) { at::cpu::pow_outf(self, exponent, writable(self)); }
+OP_COST(aclnnInplacePowTensorScalar, 2 * elementwise(self)) { power(self, exponent, writable(self)); }
 OP_COST(aclnnInplaceAddV3, elementwise(other)) { at::cpu::add_outf(wrapped(selfRef, other, other), other, alpha, other); }

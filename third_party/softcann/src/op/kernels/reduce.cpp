@@ -134,14 +134,21 @@ at::ScalarType norm_type(const at::Tensor& self, const at::Tensor& out) {
   return self.is_complex() ? c10::toComplexType(out.scalar_type()) : out.scalar_type();
 }
 
+// Of float16 through float32, which has vectors.
+void vector_norm(const at::Tensor& self, const at::Scalar& order, at::OptionalIntArrayRef dim, bool keepdim, at::Tensor& out) {
+  if (self.scalar_type() != at::kHalf || out.scalar_type() != at::kHalf) {
+    at::cpu::linalg_vector_norm_outf(self, order, dim, keepdim, norm_type(self, out), out);
+    return;
+  }
+  at::Tensor wide = at::empty(out.sizes(), out.options().dtype(at::kFloat));
+  at::cpu::linalg_vector_norm_outf(widened(self), order, dim, keepdim, at::kFloat, wide);
+  put(out, wide);
+}
+
 }  // namespace
 
-OP_COST(aclnnNorm, reduction(self)) {
-  at::cpu::linalg_vector_norm_outf(self, pScalar, maybe(dim), keepdim, norm_type(self, out), out);
-}
-OP_COST(aclnnLinalgVectorNorm, reduction(self)) {
-  at::cpu::linalg_vector_norm_outf(self, ord, maybe(dims), keepDims, norm_type(self, out), out);
-}
+OP_COST(aclnnNorm, reduction(self)) { vector_norm(self, pScalar, maybe(dim), keepdim, out); }
+OP_COST(aclnnLinalgVectorNorm, reduction(self)) { vector_norm(self, ord, maybe(dims), keepDims, out); }
 OP_COST(aclnnLogSumExp, 4 * reduction(self)) {
   c10::SmallVector<int64_t, 8> dims(dim.begin(), dim.end());
   if (dims.empty()) all_dims(self, dims);
