@@ -230,8 +230,7 @@ OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
               "aclnnConvolutionBackward: uneven padding is not supported");
   const auto wanted = [&](const at::Tensor& result, size_t which) { return outputMask.at(which) ? result : at::Tensor(); };
   Gradients results{wanted(gradInput, 0), wanted(gradWeight, 1), wanted(gradBias, 2)};
-  if (!low_precision(input)) return gradients(gradOutput, input, weight, biasSizes, how, results);
-  // Of 16 bits as well where their products are fast: what is added up is long, and oneDNN's gradients of small shapes are slow.
+  if (!convert(input)) return gradients(gradOutput, input, weight, biasSizes, how, results);
   Gradients wide{in_float(results.input), in_float(results.weight), in_float(results.bias)};
   gradients(widened(gradOutput), widened(input), widened(weight), biasSizes, how, wide);
   put(results.input, wide.input, outputMask.at(0));
