@@ -66,6 +66,11 @@ def row_cases(torch, numbers):
         a, b, out = (numbers(n, n) for _ in range(3))
         return lambda: torch.mm(a, b, out=out)
 
+    def few_numbers(size):
+        n = round((size / 3) ** 0.5)
+        a, b, out = (numbers(n, n, dtype=torch.float16) for _ in range(3))
+        return lambda: torch.mm(a, b, out=out)
+
     def columns(size):
         a = numbers(256, size)
         return lambda: torch.softmax(a, -1)
@@ -76,7 +81,8 @@ def row_cases(torch, numbers):
 
     return {
         "column_sum_elements": ("below", 1, column_sums), "repeated_row_bytes": ("below", 1, biased),
-        "gemm_products": ("above", 1, product), "lane_columns": ("above", 1, columns), "grain": ("above", 2, rows),
+        "gemm_products": ("above", 1, product), "widened_product": ("below", 1, few_numbers),
+        "lane_columns": ("above", 1, columns), "grain": ("above", 2, rows),
     }
 
 

@@ -25,8 +25,9 @@ bool is_one(const at::Scalar& scalar) { return !scalar.isComplex() && scalar.toD
 // What both factors must be converted to: the machine's better type, or the common one.
 at::ScalarType compute_type(const at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   const at::ScalarType common = c10::promoteTypes(a.scalar_type(), b.scalar_type());
-  if (low_precision(common) && (out.scalar_type() == at::kFloat || better_in_float32(common))) return at::kFloat;
-  return common;
+  if (!low_precision(common)) return common;
+  const bool few = out.dim() == 2 && a.numel() + b.numel() + out.numel() <= threshold::widened_product;
+  return few || out.scalar_type() == at::kFloat || better_in_float32(common) ? at::kFloat : common;
 }
 
 // Puts one row into all of out's, where they are few: ATen's iterator over the expanded row takes longer than a small product.
