@@ -139,8 +139,9 @@ def test_a_list_may_leave_tensors_out(tmp_path):
 
 
 def test_a_program_records_parts_of_itself(tmp_path):
-    client("""
-import sys
+    thread = client("""
+import sys, threading
+print(threading.get_native_id())
 folder = sys.argv[1].encode()
 assert prof.aclprofInit(folder, ctypes.c_size_t(len(folder))) == 0
 chosen, step = config(), ctypes.c_void_p(prof.aclprofCreateStepInfo())
@@ -172,10 +173,22 @@ assert prof.aclprofDestroyConfig(chosen) == 0 and prof.aclprofFinalize() == 0
     found, _ = tables(tmp_path)
     assert [row["kernel_name"] for row in found["task_time"]] == ["aclrtMemsetAsync"]
     marks = found["msprof_tx"]
+    assert {row["tid"] for row in marks} == {thread.strip()}   # the host's, though a stream's thread comes to one of them
     assert [(row["event_type"], row["message"]) for row in marks] == [
         ("push_pop", "forward"), ("start_end", "forward"), ("push_pop", "my_op MyOp"), ("mark_ex", "here now"), ("step", "step")]
     assert marks[3]["Device Start_time(us)"] != "N/A" and marks[0]["Device Start_time(us)"] == "N/A"
     assert float(marks[4]["Start_time(us)"]) <= float(marks[0]["Start_time(us)"]) <= float(marks[4]["End_time(us)"])
+    msprof("--export=on", f"--output={tmp_path}", "--type=db")
+    path, = tmp_path.glob("PROF_*/msprof_*.db")
+    events = query(path, "SELECT kind.name, value, globalTid & 0xffffffff, endGlobalTid = globalTid, connectionId FROM MSTX_EVENTS "
+                   "JOIN STRING_IDS AS text ON text.id = message JOIN ENUM_MSTX_EVENT_TYPE AS kind ON kind.id = eventType")
+    assert [event[:4] for event in events] == [
+        ("push_pop", "forward", int(thread), 1), ("start_end", "forward", int(thread), 1), ("push_pop", "my_op MyOp", int(thread), 1),
+        ("mark_ex", "here now", int(thread), 1)]
+    tasks = query(path, "SELECT value, TASK.startNs, streamId FROM TASK JOIN MSTX_EVENTS USING (connectionId) JOIN STRING_IDS ON id = taskType")
+    stream = query(path, "SELECT DISTINCT streamId FROM TASK WHERE taskId IS NOT NULL")[0][0]
+    assert [(kind, on) for kind, _, on in tasks] == [("PROFILER_TRACE_EX", stream)]
+    assert "{}.{:03d}".format(*divmod(tasks[0][1], 1000)) == marks[3]["Device Start_time(us)"].strip()
 
 
 def test_only_what_was_asked_for_is_recorded(tmp_path):

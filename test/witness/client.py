@@ -202,6 +202,34 @@ def out_of_memory():
     assert (kept + 1).sum().item() == 2000.0   # work goes on
 
 
+def mistakes():
+    """What CANN refuses in phase 1 raises where the call stands, and work goes on; what it notices later tells who waits."""
+    def ones(*sizes):
+        return torch.ones(sizes, device=DEVICE)
+    wrong = [
+        lambda: ones(2, 3) @ ones(2, 3), lambda: ones(2, 2, 3) @ ones(2, 2, 3), lambda: ones(2, 3) @ ones(2), lambda: ones(3).dot(ones(4)),
+        lambda: torch.addmm(ones(2), ones(2, 3), ones(4, 2)), lambda: F.linear(ones(2, 3), ones(4, 5)),
+        lambda: torch.cat([ones(2, 3), ones(2, 4)]), lambda: torch.stack([ones(2), ones(3)]), lambda: ones(3).topk(5),
+        lambda: ones(3, 2).gather(0, torch.tensor([1], device=DEVICE)), lambda: F.embedding(ones(2), ones(3, 2)),
+        lambda: ones(2, 3).int().softmax(1), lambda: torch_npu.npu_rms_norm(ones(2, 3), ones(4)),
+        lambda: F.scaled_dot_product_attention(ones(1, 2, 3, 4), ones(1, 2, 3, 5), ones(1, 2, 3, 5)),
+        lambda: ones(3).copy_(ones(4)), lambda: ones(3).masked_fill_(ones(4).bool(), 1), lambda: ones(2, 3) + ones(2, 4)]
+    for number, function in enumerate(wrong):
+        try:
+            function()
+        except RuntimeError:
+            assert (ones(2) + 1).tolist() == [2, 2]
+        else:
+            raise AssertionError(f"number {number} was accepted")
+    F.cross_entropy(torch.randn(2, 3).npu(), torch.tensor([0, 7]).npu())
+    try:
+        torch.npu.synchronize()
+    except RuntimeError as error:
+        assert "507035" in str(error), error
+    else:
+        raise AssertionError("a label of no class was accepted")
+
+
 def expandable_segments():
     """Set before the program starts: PYTORCH_NPU_ALLOC_CONF=expandable_segments:True."""
     assert torch.npu.get_device_properties(0).total_memory == torch.npu.mem_get_info()[1]   # no context yet

@@ -27,7 +27,7 @@ CLIENT = pathlib.Path(__file__).with_name("client.py")
 OPERATORS = CLIENT.with_name("operators.py")
 SUBJECTS = [
     "device", "tensors", "printing", "streams_and_events", "graphs", "conditional_graphs", "graph_tasks", "swapped_memory", "linear_sgd",
-    "linear_adam", "conv_sgd", "conv_adam", "out_of_memory", "data_parallel",
+    "linear_adam", "conv_sgd", "conv_adam", "out_of_memory", "mistakes", "data_parallel",
 ]
 
 pytestmark = [

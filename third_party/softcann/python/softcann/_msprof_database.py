@@ -8,12 +8,15 @@ from typing import Any, Dict, List, Sequence, Tuple
 
 from ._msprof_export import write_device_info
 from ._msprof_spans import collectives, rank_of
-from ._msprof_tables import SINGLE, Profile, Task, read
+from ._msprof_tables import SINGLE, Mark, Profile, Task, read
 
 API_TYPES = {"acl": 20000, "model": 15000, "node": 10000, "communication": 5500, "runtime": 5000, "mstx": 50004}
 HCCL_TYPES = {"int8": 0, "int16": 1, "int32": 2, "float16": 3, "float32": 4, "int64": 5, "uint64": 6, "uint8": 7, "uint16": 8,
               "uint32": 9, "float64": 10, "bfloat16": 11}
 MARK_TYPES = {"marker": 0, "push_pop": 1, "start_end": 2, "mark_ex": 3}
+FIRST_MARK = 4_000_000_000   # marks' connections with their tasks are numbered from here, beside those of calls
+UNKNOWN = 2**32 - 1
+DEFAULT_DOMAIN = 2**16 - 1
 TABLES: Dict[str, Tuple[str, ...]] = {
     "STRING_IDS": ("id INTEGER PRIMARY KEY", "value TEXT"),
     "ENUM_API_TYPE": ("id INTEGER PRIMARY KEY", "name TEXT"),
@@ -35,7 +38,9 @@ TABLES: Dict[str, Tuple[str, ...]] = {
         "opId INTEGER PRIMARY KEY", "relay INTEGER", "retry INTEGER", "dataType INTEGER", "algType INTEGER", "count NUMERIC",
         "opType INTEGER", "deviceId INTEGER"),
     "CANN_API": ("startNs INTEGER", "endNs INTEGER", "type INTEGER", "globalTid INTEGER", "connectionId INTEGER", "name INTEGER"),
-    "MSTX_EVENTS": ("startNs INTEGER", "endNs INTEGER", "eventType INTEGER", "message INTEGER", "globalTid INTEGER"),
+    "MSTX_EVENTS": (
+        "startNs INTEGER", "endNs INTEGER", "eventType INTEGER", "rangeId INTEGER", "category INTEGER", "message INTEGER",
+        "globalTid INTEGER", "endGlobalTid INTEGER", "domainId INTEGER", "connectionId INTEGER"),
 }
 
 
@@ -57,11 +62,26 @@ def _computed(number: int, task: Task, strings: _Strings) -> Sequence[Any]:
             out_types, out_shapes, None, None)
 
 
+def _mark(mark: Mark, connection: int, process: int, strings: _Strings) -> Sequence[Any]:
+    domain = DEFAULT_DOMAIN if mark.domain == "default" else strings(mark.domain)
+    return (mark.begin, mark.end, MARK_TYPES[mark.kind], UNKNOWN, UNKNOWN, strings(mark.message), process | mark.thread,
+            process | mark.end_thread, domain, connection)
+
+
+def _task_of(mark: Mark, connection: int, number: int, pid: int, strings: _Strings) -> Sequence[Any]:
+    """What the device's stream did for a mark: it noted the time."""
+    kind = strings("PROFILER_TRACE_EX")
+    return (mark.device_begin, mark.device_end, mark.device, connection, number, pid, kind, SINGLE, mark.stream, None, None)
+
+
 def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
     strings, pid = _Strings(), int(profile.info.get("pid", 0))
     process, host = pid << 32, socket.gethostname()
     devices = sorted({task.device for task in profile.tasks})
     numbered = list(enumerate(profile.tasks))
+    marks = [(FIRST_MARK + number, mark) for number, mark in enumerate(profile.marks) if mark.kind in MARK_TYPES]
+    on_device = enumerate([(connection, mark) for connection, mark in marks if mark.device_begin], len(numbered))
+    tasks_of_marks = [_task_of(mark, connection, number, pid, strings) for number, (connection, mark) in on_device]
     ends = [task.end for task in profile.tasks] + [call.end for call in profile.calls]
     rows: Dict[str, List[Sequence[Any]]] = {
         "ENUM_API_TYPE": [(number, name) for name, number in API_TYPES.items()],
@@ -72,7 +92,7 @@ def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
         "NPU_INFO": [(device, profile.info.get("soc", "")) for device in devices],
         "HOST_INFO": [(host, host)],
         "RANK_DEVICE_MAP": [(rank_of(profile), device) for device in devices],
-        "TASK": [_task(number, task, pid, strings) for number, task in numbered],
+        "TASK": [*(_task(number, task, pid, strings) for number, task in numbered), *tasks_of_marks],
         "COMPUTE_TASK_INFO": [_computed(number, task, strings) for number, task in numbered
                               if task.core in ("AI_CORE", "AI_VECTOR_CORE")],
         "COMMUNICATION_OP": [
@@ -81,8 +101,7 @@ def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
             for number, one in enumerate(collectives(profile))],
         "CANN_API": [(call.begin, call.end, API_TYPES[call.level], process | call.thread, call.number, strings(call.name))
                      for call in profile.calls],
-        "MSTX_EVENTS": [(mark.begin, mark.end, MARK_TYPES[mark.kind], strings(mark.message), process | mark.thread)
-                        for mark in profile.marks if mark.kind in MARK_TYPES]}
+        "MSTX_EVENTS": [_mark(mark, connection, process, strings) for connection, mark in marks]}
     rows["STRING_IDS"] = [(number, text) for text, number in strings.items()]
     return rows
 

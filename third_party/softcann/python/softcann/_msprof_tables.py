@@ -85,6 +85,9 @@ class Mark(NamedTuple):
     """A mark or range of the program's own."""
 
     thread: int
+    end_thread: int
+    device: int      # with its stream; -1: it has none
+    stream: int
     begin: int
     end: int
     device_begin: int
@@ -145,8 +148,8 @@ def read(folder: str) -> Profile:
         info, _with_waits(tasks),
         [Call(int(t), int(b), int(e), level, name, int(n)) for t, b, e, n, level, name in _lines(calls, 6)]
         if os.path.exists(calls) else [],
-        [Mark(int(t), int(b), int(e), int(db), int(de), kind, domain, message)
-         for t, b, e, db, de, kind, domain, message in _lines(marks, 8)] if os.path.exists(marks) else [])
+        [Mark(int(t), int(et), int(d), int(s), int(b), int(e), int(db), int(de), kind, domain, message)
+         for t, et, d, s, b, e, db, de, kind, domain, message in _lines(marks, 11)] if os.path.exists(marks) else [])
 
 
 def of_domains(profile: Profile, include: Iterable[str], exclude: Iterable[str]) -> Profile:

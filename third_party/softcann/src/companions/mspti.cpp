@@ -75,8 +75,8 @@ struct State : recorder::Listener {
 
   void task(const recorder::SeenTask& seen) override;
   void call(const recorder::SeenCall& seen) override;
-  void mark(const recorder::Mark& seen, int thread) override;
-  void put_marker(const recorder::Mark& seen, int thread, uint64_t id, bool on_device);
+  void mark(const recorder::Mark& seen) override;
+  void put_marker(const recorder::Mark& seen, uint64_t id, bool on_device);
 };
 
 State& state() {
@@ -187,7 +187,7 @@ void State::call(const recorder::SeenCall& seen) {
                        text(name)});
 }
 
-void State::put_marker(const recorder::Mark& seen, int thread, uint64_t id, bool on_device) {
+void State::put_marker(const recorder::Mark& seen, uint64_t id, bool on_device) {
   const bool with_device = seen.device_begin != 0;
   const bool instant = std::string_view(seen.kind).starts_with("mark");
   msptiActivityMarker marker{};
@@ -197,7 +197,7 @@ void State::put_marker(const recorder::Mark& seen, int thread, uint64_t id, bool
   if (on_device) {
     marker.objectId.ds = {static_cast<uint32_t>(seen.device), static_cast<uint32_t>(seen.stream)};
   } else {
-    marker.objectId.pt = {static_cast<uint32_t>(getpid()), static_cast<uint32_t>(thread)};
+    marker.objectId.pt = {static_cast<uint32_t>(getpid()), static_cast<uint32_t>(seen.thread)};
   }
   marker.domain = text(seen.domain);
   const auto add = [&](int flag, int64_t time, const char* name) {
@@ -211,12 +211,12 @@ void State::put_marker(const recorder::Mark& seen, int thread, uint64_t id, bool
   if (!instant) add(MSPTI_ACTIVITY_FLAG_MARKER_END, end, text(""));
 }
 
-void State::mark(const recorder::Mark& seen, int thread) {
+void State::mark(const recorder::Mark& seen) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!enabled[MSPTI_ACTIVITY_KIND_MARKER] || silent_domains.count(seen.domain) != 0) return;
   const uint64_t id = next_marker++;
-  put_marker(seen, thread, id, false);
-  if (seen.device_begin != 0) put_marker(seen, thread, id, true);
+  put_marker(seen, id, false);
+  if (seen.device_begin != 0) put_marker(seen, id, true);
 }
 
 size_t size_of(const char* record) {

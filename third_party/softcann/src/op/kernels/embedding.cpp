@@ -1,10 +1,11 @@
 // Embedding tables.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 
 using namespace softcann::op;
 
-OP(aclnnEmbedding) {
+OP_COST(aclnnEmbedding, (require_whole_numbers("indices", indices), streamed_cost(indices, out, out))) {
   const at::Tensor index = indices.reshape({-1});
   if (out.is_contiguous() && out.scalar_type() == weight.scalar_type() && weight.dim() == 2) {
     at::Tensor rows = out.view({-1, weight.size(1)});

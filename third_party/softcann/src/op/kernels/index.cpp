@@ -6,6 +6,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "op/kernels/signed_bits.h"
 #include "rt/base/error.h"
 
@@ -99,7 +100,7 @@ OP(aclnnInplaceIndexFillTensor) {
   for (const int64_t i : index) selfRef.select(dim, i).fill_(value);
 }
 
-OP(aclnnGather) {
+OP_COST(aclnnGather, (require_index_within(self, dim, index), streamed_cost(self, index, out))) {
   TORCH_CHECK(self.scalar_type() == out.scalar_type(), "aclnnGather: ", self.scalar_type(), " into ", out.scalar_type());
   write_signed_bits(out,
                     [&](at::Tensor& bits) { at::cpu::gather_outf(signed_bits(self), dim, index.to(at::kLong), false, bits); });

@@ -3,6 +3,7 @@
 #include "op/formats.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "op/kernels/gemm.h"
 #include "op/kernels/storage_format.h"
 #include "op/tensor.h"
@@ -12,6 +13,7 @@ namespace {
 
 double product_cost(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined() || !a.dim() || !b.dim()) return 1000;
+  require_factors(a, b);
   const double inner = static_cast<double>(std::max<int64_t>(a.size(-1), 1));
   const double columns = b.dim() > 1 ? static_cast<double>(b.size(-1)) : 1;
   const double batches = b.dim() > 2 && b.numel() > a.numel() ? static_cast<double>(b.numel()) / inner / columns : 1;
@@ -52,7 +54,7 @@ OP_COST(aclnnMm, product_cost(self, mat2)) { of_any_format(out, self, mat2, mm_i
 OP_COST(aclnnMatmul, product_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
 OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
 OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
-OP(aclnnDot) { put(out, at::dot(self, tensor)); }
+OP_COST(aclnnDot, (require_factors(self, tensor), streamed_cost(self, tensor))) { put(out, at::dot(self, tensor)); }
 
 OP_COST(aclnnAddmm, product_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
 OP_COST(aclnnInplaceAddmm, product_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }

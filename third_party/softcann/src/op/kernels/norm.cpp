@@ -6,6 +6,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "vendor/vendor_ops.h"
 #include "vendor/vendor_params.h"
 
@@ -180,7 +181,7 @@ at::Tensor sum_to_normalize(const at::Tensor& x1, const at::Tensor& x2) {
 
 }  // namespace
 
-OP(aclnnRmsNorm) {
+OP_COST(aclnnRmsNorm, (require_trailing(x, gamma), streamed_cost(x, gamma, yOut, rstdOut))) {
   RmsNorm norm = rms_norm(x, gamma, epsilon);
   put(yOut, norm.normal.mul_(widened(gamma)));
   put(rstdOut, norm.rstd);

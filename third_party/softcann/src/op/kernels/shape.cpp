@@ -5,14 +5,27 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/transpose.h"
 
 using namespace softcann::op;
 
-OP_FAST(aclnnCat, softcann::op::fast::concatenate(tensors, dim, out)) { at::cpu::cat_outf(tensors, dim, out); }
+namespace {
+
+double parts_cost(at::TensorList tensors, const at::Tensor& out) {
+  constexpr double part_ns = 200;
+  return streamed_cost(out, out) + part_ns * static_cast<double>(tensors.size());
+}
+
+}  // namespace
+
+OP_FULL(aclnnCat, (require_joinable(tensors, dim), parts_cost(tensors, out)),
+        softcann::op::fast::concatenate(tensors, dim, out)) {
+  at::cpu::cat_outf(tensors, dim, out);
+}
 // Not by at::_stack, which takes the first tensor's elements in the order of memory, whatever its strides.
-OP(aclnnStack) {
+OP_COST(aclnnStack, (require_stackable(tensors, dim), parts_cost(tensors, out))) {
   std::vector<at::Tensor> slices;
   for (const at::Tensor& tensor : tensors) slices.push_back(tensor.unsqueeze(dim));
   if (!softcann::op::fast::concatenate(slices, dim, out)) at::cpu::cat_outf(slices, dim, out);

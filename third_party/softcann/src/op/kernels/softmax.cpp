@@ -9,6 +9,7 @@
 #include "op/fast_path.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "op/kernels/softmax.h"
 #include "op/simd/lanes.h"
 #include "op/simd/thresholds.h"
@@ -136,12 +137,14 @@ bool written_directly(const at::Tensor& out, at::ScalarType type) { return out.i
 
 }  // namespace
 
-OP_FULL(aclnnSoftmax, softmax_cost(self), of_rows(Form::plain, self, dim, out, threshold::grain)) {
+OP_FULL(aclnnSoftmax, (require_fractions("out", out), softmax_cost(self)),
+        of_rows(Form::plain, self, dim, out, threshold::grain)) {
   if (of_rows(Form::plain, self, dim, out, any_number)) return;
   if (!out.is_contiguous()) return put(out, at::_softmax(as_result(self, out), dim, false));
   at::cpu::_softmax_outf(as_result(self, out), dim, false, out);
 }
-OP_FULL(aclnnLogSoftmax, softmax_cost(self), of_rows(Form::logarithm, self, dim, out, threshold::grain)) {
+OP_FULL(aclnnLogSoftmax, (require_fractions("out", out), softmax_cost(self)),
+        of_rows(Form::logarithm, self, dim, out, threshold::grain)) {
   if (of_rows(Form::logarithm, self, dim, out, any_number)) return;
   if (!out.is_contiguous()) return put(out, at::_log_softmax(as_result(self, out), dim, false));
   at::cpu::_log_softmax_outf(as_result(self, out), dim, false, out);

@@ -1,6 +1,7 @@
 // Order: sort, top k, search.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/fitting.h"
 #include "op/kernels/sort_dim.h"
 
 using namespace softcann::op;
@@ -53,9 +54,13 @@ void top_k(const at::Tensor& self, int64_t k, int64_t dim, bool largest, bool so
 
 }  // namespace
 
-OP(aclnnTopk) { top_k(self, k, dim, largest, sorted, valuesOut, indicesOut); }
+OP_COST(aclnnTopk, (require_count_within(self, dim, k), streamed_cost(self, valuesOut, indicesOut))) {
+  top_k(self, k, dim, largest, sorted, valuesOut, indicesOut);
+}
 // sortPolicy chooses how the hardware goes about it.
-OP(aclnnTopkV2) { top_k(self, k, dim, largest, sorted, valuesOut, indicesOut); }
+OP_COST(aclnnTopkV2, (require_count_within(self, dim, k), streamed_cost(self, valuesOut, indicesOut))) {
+  top_k(self, k, dim, largest, sorted, valuesOut, indicesOut);
+}
 OP(aclnnKthvalue) { at::cpu::kthvalue_outf(self, k, dim, keepdim, valuesOut, indicesOut); }
 
 OP(aclnnSearchSorted) { at::cpu::searchsorted_outf(sortedSequence, self, outInt32, right, std::nullopt, maybe(sorter), out); }

@@ -363,10 +363,11 @@ void add_mark(Mark mark) {
   for (int64_t* time : {&mark.begin, &mark.end, &mark.device_begin, &mark.device_end}) *time += *time == 0 ? 0 : r.clock_shift;
   mark.message = one_line(std::move(mark.message));
   mark.domain = one_line(std::move(mark.domain));
-  if (r.listener != nullptr) r.listener->mark(mark, own_thread);
+  for (int* thread : {&mark.thread, &mark.end_thread}) *thread = *thread == 0 ? own_thread : *thread;
+  if (r.listener != nullptr) r.listener->mark(mark);
   if (!r.running || !r.wanted.marks) return;
   std::string& text = open_output(&r, &r.marks, "host", -1, "softcann.marks");
-  add_field(&text, own_thread);
+  for (const int number : {mark.thread, mark.end_thread, mark.device, mark.stream}) add_field(&text, number);
   for (const int64_t time : {mark.begin, mark.end, mark.device_begin, mark.device_end}) add_field(&text, time);
   text.append(mark.kind).append("\t").append(mark.domain).append("\t").append(mark.message).push_back('\n');
 }

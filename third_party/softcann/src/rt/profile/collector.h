@@ -64,13 +64,15 @@ class SOFTCANN_API Call {
   uint64_t number_ = 0;
 };
 
-// A mark or a range of the program's own, in times of now_ns(); those of the device are 0 where it has none.
+// A mark or a range of the program's own, in times of now_ns(); those of the device are 0 where it has none. Threads of the host,
+// 0: the one that adds the mark.
 struct Mark {
   const char* kind;
   int64_t begin = 0, end = 0;
-  std::string message, domain = "default";
+  std::string message{}, domain = "default";
   int64_t device_begin = 0, device_end = 0;
   int device = -1, stream = -1;
+  int thread = 0, end_thread = 0;
 };
 void add_mark(Mark mark);
 
@@ -96,7 +98,7 @@ class Listener {
   virtual ~Listener() = default;
   virtual void task(const SeenTask& seen) = 0;
   virtual void call(const SeenCall& seen) = 0;
-  virtual void mark(const Mark& seen, int thread) = 0;
+  virtual void mark(const Mark& seen) = 0;
 };
 // Null: nobody, and the one before is not called any more when this returns.
 SOFTCANN_API void listen(Listener* listener);

@@ -1,6 +1,8 @@
 // mstx: marks and ranges of a program's own, for the profiler. With a stream they have the device's times, too.
 #pragma GCC visibility push(default)
 #include "mstx/ms_tools_ext.h"
+
+#include <unistd.h>
 #pragma GCC visibility pop
 
 #include <map>
@@ -82,7 +84,9 @@ std::string name_of(mstxDomainHandle_t domain) {
 
 std::shared_ptr<recorder::Mark> make_mark(const char* kind, const char* message, mstxDomainHandle_t domain) {
   const int64_t now = now_ns();
-  return std::make_shared<recorder::Mark>(recorder::Mark{kind, now, now, message, name_of(domain)});
+  auto mark = std::make_shared<recorder::Mark>(recorder::Mark{kind, now, now, message, name_of(domain)});
+  mark->thread = mark->end_thread = gettid();  // a stream's thread may add it
+  return mark;
 }
 
 void put_mark(mstxDomainHandle_t domain, const char* message, aclrtStream stream) {
@@ -110,6 +114,7 @@ void end_range(mstxRangeId id) {
   if (!range) return;
   auto& [mark, stream] = range.mapped();
   mark->end = now_ns();
+  mark->end_thread = gettid();
   if (!mark_stream(stream, mark, false, true)) recorder::add_mark(*mark);
 }
 

@@ -2,9 +2,12 @@
 // and the metrics that would be made of them, there are none.
 #pragma GCC visibility push(default)
 #include "acl/acl_prof.h"
+
+#include <unistd.h>
 #pragma GCC visibility pop
 
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -16,6 +19,7 @@
 #include "rt/base/hash.h"
 #include "rt/profile/collector.h"
 #include "rt/base/sync.h"
+#include "rt/stream/stream.h"
 
 using namespace softcann;
 
@@ -100,14 +104,12 @@ aclError not_initialized(const char* entry) { return fail(ACL_ERROR_PROF_NOT_RUN
 
 // A mark that the stream comes to, with the time at which it does.
 struct MarkTask : Task {
-  std::string message;
-  int64_t host_ns = 0;
+  recorder::Mark mark{"mark_ex"};
 
   static aclError arrive(Task* self, bool) {
-    auto* mark = static_cast<MarkTask*>(self);
-    const int64_t now = now_ns();
-    recorder::add_mark({"mark_ex", mark->host_ns, mark->host_ns, mark->message, "default", now, now});
-    delete mark;
+    const std::unique_ptr<MarkTask> task(static_cast<MarkTask*>(self));
+    task->mark.device_begin = task->mark.device_end = now_ns();
+    recorder::add_mark(std::move(task->mark));
     return ACL_SUCCESS;
   }
 };
@@ -259,11 +261,17 @@ aclError aclprofMarkEx(const char* msg, size_t msgLen, aclrtStream stream) {
   SOFTCANN_ENTRY(aclprofMarkEx);
   SOFTCANN_REQUIRE(msg, "msg");
   if (!recorder::is_active()) return ACL_SUCCESS;
+  aclError error = ACL_SUCCESS;
+  const Stream* to = Stream::from_handle(stream, &error);
+  if (to == nullptr) return error;
   auto* task = new MarkTask;
   task->run = &MarkTask::arrive;
   task->name = "aclprofMarkEx";
-  task->message.assign(msg, msgLen);
-  task->host_ns = now_ns();
+  task->mark.begin = task->mark.end = now_ns();
+  task->mark.message.assign(msg, msgLen);
+  task->mark.device = to->context->device->id;
+  task->mark.stream = to->id;
+  task->mark.thread = task->mark.end_thread = gettid();  // the stream's thread adds it
   const aclError code = submit(stream, task, 0);
   if (code != ACL_SUCCESS) delete task;
   return code;
