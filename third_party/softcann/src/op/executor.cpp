@@ -301,6 +301,17 @@ aclnnStatus check_list(const OpInfo& info, int index, const aclTensorList& list)
   return ACLNN_SUCCESS;
 }
 
+// nullable.txt
+aclnnStatus check_needs(const OpInfo& info, const Slot* slots) {
+  for (const char* pair = info.needs; *pair; pair += 2) {
+    const int one = pair[0] - 1, other = pair[1] - 1;
+    if (slots[one].object == nullptr || slots[other].object != nullptr) continue;
+    return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: parameter %s is null, which is needed with %s", info.name,
+                parameter_name(info, other).c_str(), parameter_name(info, one).c_str());
+  }
+  return ACLNN_SUCCESS;
+}
+
 // result_shapes.txt
 void check_shapes(const OpInfo& info, const Slot* slots) {
   for (const char* pair = info.alike; *pair; pair += 2) {
@@ -410,6 +421,7 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   }
   double cost = 0;
   try {
+    if (__builtin_expect(info.needs != nullptr, 0)) status = check_needs(info, made->slots);
     if (__builtin_expect(info.alike != nullptr, 0)) check_shapes(info, made->slots);
     cost = info.cost ? info.cost(made->slots) : default_cost(*made);
     if (info.plan != nullptr) made->plan = std::make_shared<const Plan>(info.plan(made->slots));
