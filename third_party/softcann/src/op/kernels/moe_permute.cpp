@@ -8,6 +8,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quantize.h"
 
 using namespace softcann::op;
@@ -149,12 +150,10 @@ OP(aclnnMoeReRouting) {
               " is not supported");
   TORCH_CHECK(idxTypeOptional == 0, "aclnnMoeReRouting: idxType ", idxTypeOptional, " is not supported");
   const at::Tensor counts = expertTokenNumPerRank.to(at::kLong).contiguous();
-  TORCH_CHECK(counts.numel() == 0 || (counts.min().item<int64_t>() >= 0 && counts.max().item<int64_t>() <= tokens.size(0)),
-              "aclnnMoeReRouting: counts of more than the ", tokens.size(0), " tokens");
+  group_ends(counts, false, tokens.size(0));
   const at::Tensor experts = at::arange(counts.size(1), at::kLong).repeat({counts.size(0)});
   const at::Tensor order = at::argsort(at::repeat_interleave(experts, counts.view({-1})), /*stable=*/true, 0, false);
   const int64_t rows = order.size(0);
-  TORCH_CHECK(rows <= tokens.size(0), "aclnnMoeReRouting: ", rows, " tokens are counted, ", tokens.size(0), " are there");
   const auto moved = [&](const at::Tensor& out, const at::Tensor& value) {
     writable(out).zero_();
     put(out.slice(0, 0, rows), value);

@@ -5,6 +5,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/transpose.h"
 
@@ -61,9 +62,8 @@ OP(aclnnRepeat) {
 namespace {
 
 // So that their sum, which ATen compares with the size of the result, does not run over.
-const at::Tensor& as_repeats(const at::Tensor& repeats, int64_t most) {
-  TORCH_CHECK(repeats.numel() == 0 || (repeats.min().item<int64_t>() >= 0 && repeats.max().item<int64_t>() <= most),
-              "repeat_interleave: an element is repeated less than 0 or more than ", most, " times");
+const at::Tensor& as_repeats(const at::Tensor& repeats, int64_t rows) {
+  group_ends(repeats, false, rows);
   return repeats;
 }
 
