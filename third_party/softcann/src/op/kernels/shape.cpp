@@ -152,7 +152,24 @@ OP(aclnnOneHot) {
 }
 OP(aclnnConfusionTranspose) { put(out, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm)); }
 OP(aclnnChannelShuffle) { put(out, at::channel_shuffle(self, groups)); }
+namespace {
+
+// ATen goes through the gradient as the sizes say.
+void require_windows(const at::Tensor& gradient, at::IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
+  if (sizes.empty()) return;
+  at::DimVector expected(sizes);
+  int64_t& along = expected[static_cast<size_t>(at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size())))];
+  TORCH_CHECK(step > 0 && size >= 0 && size <= along, "unfold: windows of ", size, " at every ", step, " of ", along);
+  along = (along - size) / step + 1;
+  expected.push_back(size);
+  TORCH_CHECK(gradient.sizes() == at::IntArrayRef(expected), "unfold: a gradient ", gradient.sizes(), " where ",
+              at::IntArrayRef(expected), " is expected");
+}
+
+}  // namespace
+
 OP(aclnnUnfoldGrad) {
+  require_windows(gradOut, inputSizes, dim, size, step);
   into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); });
 }
 OP(aclnnIm2col) {
