@@ -11,10 +11,12 @@ import pathlib
 import pickle
 import sys
 
-os.environ.pop("SOFTCANN_RECORD", None)   # what is recorded is the program, not this
-os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+if __name__ == "__main__":   # before torch is loaded: without the adapter, and what is recorded is the program, not this
+    os.environ.pop("SOFTCANN_RECORD", None)
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "third_party" / "softcann" / "python"))
 
+import torch
 from softcann import _replay_calls, replay
 
 SAMPLES = 6            # of an operator
@@ -138,6 +140,8 @@ class Described:
 
     def _tensor(self, value):
         four_bits = isinstance(value, self._client.FourBits)
+        if not four_bits and not isinstance(value, torch.Tensor):
+            raise NotImplementedError
         storage = (value.bytes if four_bits else value).untyped_storage()
         if storage.data_ptr() not in self._known:
             self._known[storage.data_ptr()] = len(self.memory)

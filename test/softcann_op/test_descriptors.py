@@ -115,6 +115,23 @@ def test_complex_numbers_between_addresses_are_refused(call):
     assert step.status == INVALID and "is no multiple of 16 bytes" in step.message()
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_refused_kernel_leaves_the_shape_of_its_result(call, gaps):
+    """ATen gave it another one, which the descriptor kept, and the next that was described so reached too far."""
+    x, out = torch.randn(2, 3, 8, 8), torch.zeros(2, 4, 4, 8)[..., ::2] if gaps else torch.zeros(2, 4, 4, 4)
+    window = dict(kernelSize=[2, 2], strides=[2, 2], paddings=[0, 0])
+    handle = call.tensor(out)
+    with pytest.raises(RuntimeError, match="2,4,4,4.*should have had the shape .2, 3, 4, 4"):
+        call.named("aclnnAvgPool2d", self=x, out=handle, **window)
+    assert call.view_shape(handle) == [2, 4, 4, 4]
+    call.named("aclnnAbs", self=x.new_full((2, 4, 4, 4), -2), out=handle)
+    assert out.eq(2).all()
+    assert call.lib.aclDestroyTensor(handle) == 0
+    right = torch.zeros(2, 3, 4, 4)
+    call.named("aclnnAvgPool2d", self=x, out=right, **window)
+    torch.testing.assert_close(right, torch.nn.functional.avg_pool2d(x, 2))
+
+
 def test_types_without_a_kernel_are_refused(call):
     x, one, float6 = torch.ones(4), ctypes.c_int64, 38
     packed = call.lib.aclCreateTensor(ctypes.byref(one(4)), ctypes.c_uint64(1), float6, ctypes.byref(one(1)), one(0), 2,

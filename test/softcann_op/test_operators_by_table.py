@@ -158,6 +158,8 @@ def linear_algebra():
     yield "aclnnGer", dict(self=t(3), vec2=t(4)), dict(out=torch.outer(t(3), t(4)))
     yield "aclnnAddrV2", dict(self=t(3, 4), vec1=t(3), vec2=t(4), betaOptional=0.5, alphaOptional=2.0), dict(
         out=torch.addr(t(3, 4), t(3), t(4), beta=0.5, alpha=2))
+    tall, wide = t(3, 6), t(4, 3)
+    yield ("aclnnGemm", dict(A=tall, B=wide, C=t(6, 4), alpha=1.0, beta=0.0, transA=1, transB=1), dict(out=tall.t() @ wide.t()))
     yield "aclnnGemm", dict(A=x, B=y, C=t(6, 6), alpha=2.0, beta=0.5, transA=1, transB=0), dict(out=2 * x.t() @ y + 0.5 * t(6, 6))
     yield "aclnnLogdet", dict(self=square), dict(out=torch.logdet(square))
     yield "aclnnSlogdet", dict(self=square), dict(signOut=torch.slogdet(square)[0], logOut=torch.slogdet(square)[1])

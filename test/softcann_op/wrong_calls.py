@@ -25,6 +25,10 @@ import sys
 import tempfile
 import traceback
 
+if __name__ == "__main__":   # as call_cases.py
+    os.environ.pop("SOFTCANN_RECORD", None)
+    os.environ["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+
 from call_cases import _replay_calls  # it finds softcann, and loads torch
 from guarded_heap import built_heap
 from wrong_arguments import wrong
@@ -181,7 +185,7 @@ class Workers:
         self.output, into = os.pipe()
         self.log, self._rest, self.pid = os.path.join(options.folder, "log"), b"", 0
         env = {**os.environ, **({} if "LD_PRELOAD" in os.environ else {"LD_PRELOAD": options.heap}), "SOFTCANN_HOST_TENSORS": "1",
-               "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
+               "OMP_NUM_THREADS": "1", "TORCH_CPP_LOG_LEVEL": "ERROR"}
         self._process = subprocess.Popen([sys.executable, __file__, options.folder, "--count", str(options.count), "--serve", str(into)],
                                          pass_fds=(into,), stdin=subprocess.PIPE, env=env, text=True)
         os.close(into)

@@ -98,6 +98,29 @@ void check_outputs(const aclOpExecutor& executor) {
     TORCH_CHECK(same_order(*made), "the kernel changed the strides of the output ", parameter_name(info, i), " to ",
                 made->tensor.strides());
   });
+  for_each_bit(info.tensor_lists & info.written, [&](int i) {
+    const auto* list = static_cast<const aclTensorList*>(executor.slots[i].object);
+    for (size_t n = 0; list != nullptr && n < list->values.size(); ++n) {
+      const at::Tensor& value = list->values[n];
+      TORCH_CHECK(!value.defined() || same_sizes(value), "element ", n, " of the output ", parameter_name(info, i),
+                  " should have had the shape ", value.sizes());
+    }
+  });
+}
+
+void restore_shapes(const aclOpExecutor& executor) {
+  const OpInfo& info = *executor.op;
+  for_each_bit(info.tensors | info.tensor_lists, [&](int i) {
+    const Object* object = executor.slots[i].object;
+    if (object == nullptr) return;
+    if (object->kind == Kind::tensor_list) {
+      for (const at::Tensor& value : static_cast<const aclTensorList*>(object)->values) {
+        if (value.defined()) restore_shape(value);
+      }
+    } else if (const auto* made = static_cast<const aclTensor*>(object); !made->shape_is_result) {
+      restore_shape(made->tensor);
+    }
+  });
 }
 
 aclError report(const aclOpExecutor& executor, const char* cause, aclError code) {
@@ -145,8 +168,10 @@ aclError compute(aclOpExecutor& executor, bool in_own_phase2) {
     if (saturates && !moves_nonfinite) saturate_results(executor);
     return ACL_SUCCESS;
   } catch (const std::exception& error) {
+    restore_shapes(executor);
     return fail_by_kind(executor, error, in_own_phase2);
   } catch (...) {
+    restore_shapes(executor);
     return report(executor, "unknown exception", task_code(ErrorKind::internal));
   }
 }
@@ -301,6 +326,17 @@ aclnnStatus check_list(const OpInfo& info, int index, const aclTensorList& list)
   return ACLNN_SUCCESS;
 }
 
+// nullable.txt
+aclnnStatus check_needs(const OpInfo& info, const Slot* slots) {
+  for (const char* pair = info.needs; *pair; pair += 2) {
+    const int one = pair[0] - 1, other = pair[1] - 1;
+    if (slots[one].object == nullptr || slots[other].object != nullptr) continue;
+    return fail(ACLNN_ERR_PARAM_NULLPTR, "%s: parameter %s is null, which is needed with %s", info.name,
+                parameter_name(info, other).c_str(), parameter_name(info, one).c_str());
+  }
+  return ACLNN_SUCCESS;
+}
+
 // result_shapes.txt
 void check_shapes(const OpInfo& info, const Slot* slots) {
   for (const char* pair = info.alike; *pair; pair += 2) {
@@ -410,6 +446,7 @@ aclnnStatus finish_prepare(const OpInfo& info, aclOpExecutor* made, uint64_t* wo
   }
   double cost = 0;
   try {
+    if (__builtin_expect(info.needs != nullptr, 0)) status = check_needs(info, made->slots);
     if (__builtin_expect(info.alike != nullptr, 0)) check_shapes(info, made->slots);
     cost = info.cost ? info.cost(made->slots) : default_cost(*made);
     if (info.plan != nullptr) made->plan = std::make_shared<const Plan>(info.plan(made->slots));

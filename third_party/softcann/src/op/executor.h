@@ -30,7 +30,8 @@ struct Contract {
   uint64_t read;
   uint64_t written;
   uint64_t blocked;   // may be in an internal format
-  const char* alike;  // pairs of 1 + index: a result, and the parameter whose shape it has; or null
+  const char* needs;  // pairs of 1 + index, or null: a parameter that may be null, and the one that it is given with
+  const char* alike;  // pairs too: a result, and the parameter whose shape it has
 };
 
 // What is known of an operator at compile time; one static object each.

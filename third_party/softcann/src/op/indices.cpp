@@ -27,6 +27,8 @@ struct Row {
 };
 
 constexpr Row rows[] = {
+    {"aclnnAdaptiveMaxPool2dBackward", "indices", "self", Room::planes2, true},
+    {"aclnnAdaptiveMaxPool3dBackward", "indices", "self", Room::planes3, true},
     {"aclnnCrossEntropyLoss", "target", "input", Room::classes},
     {"aclnnEmbedding", "indices", "weight", Room::rows},
     {"aclnnEmbeddingBag", "indices", "weight", Room::rows},
@@ -50,6 +52,8 @@ constexpr Row rows[] = {
     {"aclnnInplaceScatter", "index", "selfRef", Room::dim},
     {"aclnnInplaceScatterReduce", "index", "selfRef", Room::dim},
     {"aclnnInplaceScatterValue", "index", "selfRef", Room::dim},
+    {"aclnnMaxPool2dWithIndicesBackward", "indices", "self", Room::planes2, true},
+    {"aclnnMaxPool3dWithArgmaxBackward", "indices", "self", Room::planes3, true},
     {"aclnnMaxUnpool2d", "indices", "out", Room::planes2},
     {"aclnnMaxUnpool2dBackward", "indices", "gradOutput", Room::planes2},
     {"aclnnMaxUnpool3d", "indices", "outRef", Room::planes3},

@@ -56,6 +56,21 @@ class AliasImpl final : public c10::TensorImpl {
   [[gnu::always_inline]] void keep_sizes() {
     made_rank_ = sizes_and_strides_.size();
     for (size_t i = 0; i < std::min(made_rank_, std::size(made_sizes_)); ++i) made_sizes_[i] = sizes_and_strides_.sizes_data()[i];
+    made_contiguous_ = is_contiguous_;
+    if (__builtin_expect(made_contiguous_, 1)) return;
+    for (size_t i = 0; i < std::min(made_rank_, std::size(made_strides_)); ++i) {
+      made_strides_[i] = sizes_and_strides_.strides_data()[i];
+    }
+  }
+  bool was_one_element() const {
+    return std::all_of(made_sizes_, made_sizes_ + std::min(made_rank_, std::size(made_sizes_)), [](int64_t n) { return n == 1; });
+  }
+  // What else a kernel that failed left there; of too many dimensions it stays.
+  void restore_shape() {
+    if (made_rank_ > std::size(made_sizes_)) return;
+    const c10::IntArrayRef sizes(made_sizes_, made_rank_), strides(made_strides_, made_rank_);
+    if (has_made_sizes() && (made_contiguous_ ? is_contiguous_ : strides_default() == strides)) return;
+    made_contiguous_ ? set_sizes_contiguous(sizes) : set_sizes_and_strides(sizes, strides);
   }
   bool has_made_sizes() const {
     return sizes_and_strides_.size() == made_rank_ &&
@@ -67,7 +82,8 @@ class AliasImpl final : public c10::TensorImpl {
 
  private:
   size_t made_rank_ = 0;
-  int64_t made_sizes_[8] = {};
+  int64_t made_sizes_[8] = {}, made_strides_[8] = {};
+  bool made_contiguous_ = true;
 };
 
 void renew(aclTensor& made) {
@@ -172,6 +188,13 @@ aclTensor* descriptor_of_element(const at::Tensor& element) {
   return impl ? impl->owner : nullptr;
 }
 bool same_sizes(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->has_made_sizes(); }
+bool same_sizes(const at::Tensor& element) {
+  const auto* impl = static_cast<const AliasImpl*>(element.unsafeGetTensorImpl());
+  return impl->has_made_sizes() || (impl->element_count() == 1 && impl->was_one_element());
+}
+void restore_shape(const at::Tensor& tensor) {
+  if (auto* impl = dynamic_cast<AliasImpl*>(tensor.unsafeGetTensorImpl())) impl->restore_shape();
+}
 bool same_order(const aclTensor& made) { return static_cast<AliasImpl*>(made.impl)->orders() == made.made_orders; }
 
 namespace {

@@ -48,6 +48,9 @@ aclnnStatus set_address_of(aclTensor* tensor, void* address);
 TensorSpec spec_of(const aclTensor* tensor);
 // Whether the sizes are still those that the client gave: a kernel may have changed them.
 bool same_sizes(const aclTensor& tensor);
+bool same_sizes(const at::Tensor& element_of_list);  // or in other dimensions the only one
+// Back to what the client gave, after a kernel that failed: the descriptor is used again, and so is its object.
+void restore_shape(const at::Tensor& tensor);
 // Whether the strides are still of the kind that the client gave them: a kernel may have changed them.
 bool same_order(const aclTensor& tensor);
 

@@ -7,6 +7,7 @@
 #include "op/kernels/attention_inputs.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_result.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/parts.h"
 
 using namespace softcann::op;
@@ -229,8 +230,8 @@ void each_sequence(at::IntArrayRef query_ends, at::IntArrayRef key_ends, Each&& 
     if (i > 0 && query_end == 0 && key_end == 0) continue;
     TORCH_CHECK(query_end >= query_start && key_end >= key_start, "attention: ", query_ends, " and ", key_ends,
                 " are no running sums of lengths");
-    const auto query_part = [&](const at::Tensor& t) { return t.slice(0, query_start, query_end); };
-    const auto key_part = [&](const at::Tensor& t) { return t.slice(0, key_start, key_end); };
+    const auto query_part = [&](const at::Tensor& t) { return rows_within(t, 0, query_start, query_end); };
+    const auto key_part = [&](const at::Tensor& t) { return rows_within(t, 0, key_start, key_end); };
     const auto statistics_part = [&](const at::Tensor& t, const char* layout) {
       if (!t.defined() || t.numel() == 0) return at::Tensor();
       return sequence_statistics(t, query_start, query_end, layout == kStatisticsAsQueries).unsqueeze(0);

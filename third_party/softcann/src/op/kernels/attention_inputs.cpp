@@ -135,6 +135,10 @@ Attention make_attention(const at::Tensor& query, const at::Tensor& key, const a
                   a.value.size(2) == a.key.size(2) && a.key.size(3) == a.query.size(3) && a.query.size(1) % a.key.size(1) == 0,
               "attention: [batch, heads, rows, size] of queries ", a.query.sizes(), ", keys ", a.key.sizes(), " and values ",
               a.value.sizes(), " do not go together");
+  TORCH_CHECK(a.query.size(1) == settings.heads, "attention: ", settings.heads, " heads, and a query of ", query.sizes(), " in ",
+              settings.layout);
+  TORCH_CHECK(!extras.sink.defined() || extras.sink.numel() == 0 || extras.sink.numel() == settings.heads, "attention: sinks ",
+              extras.sink.sizes(), " of ", settings.heads, " heads");
   a.scale = settings.scale;
   a.keep_prob = settings.keep_prob;
   if (settings.keep_prob < 1) {

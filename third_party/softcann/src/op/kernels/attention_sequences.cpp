@@ -7,6 +7,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/attention_sequences.h"
 #include "op/kernels/common.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/quantize.h"
 
@@ -20,14 +21,12 @@ bool is_packed(std::string_view layout) { return layout == "TND" || layout == "N
 
 // Sequence `b` of a tensor in `layout` as [heads, rows, size]; packed ones take rows [start, end).
 at::Tensor sequence_of(const at::Tensor& t, std::string_view layout, int64_t heads, int64_t b, int64_t start, int64_t end) {
-  if (layout == "BNSD") return t[b].slice(1, start, end);
-  if (layout == "BSND") return t[b].slice(0, start, end).transpose(0, 1);
-  if (layout == "BSH") {
-    return in_parts(t[b].slice(0, start, end), -1, heads).transpose(0, 1);
-  }
-  if (layout == "NBSD") return t.select(1, b).slice(1, start, end);
-  if (layout == "TND") return t.slice(0, start, end).transpose(0, 1);
-  if (layout == "NTD") return t.slice(1, start, end);
+  if (layout == "BNSD") return rows_within(t[b], 1, start, end);
+  if (layout == "BSND") return rows_within(t[b], 0, start, end).transpose(0, 1);
+  if (layout == "BSH") return in_parts(rows_within(t[b], 0, start, end), -1, heads).transpose(0, 1);
+  if (layout == "NBSD") return rows_within(t.select(1, b), 1, start, end);
+  if (layout == "TND") return rows_within(t, 0, start, end).transpose(0, 1);
+  if (layout == "NTD") return rows_within(t, 1, start, end);
   TORCH_CHECK(false, "attention: layout '", layout, "' is not one of BSH, BSND, BNSD, NBSD, TND, NTD");
 }
 int64_t rows_of(const at::Tensor& t, std::string_view layout) {
@@ -38,7 +37,8 @@ int64_t rows_of(const at::Tensor& t, std::string_view layout) {
 // The pages of one sequence, [rows, heads * size], [heads, rows, size] or [heads, size / 16, rows, 16] each, as [heads, rows,
 // size].
 at::Tensor paged(const at::Tensor& cache, const at::Tensor& table, int64_t heads, int64_t length) {
-  at::Tensor pages = cache.index_select(0, table.clamp_min(0).to(at::kLong));
+  TORCH_CHECK(cache.dim() >= 3 && cache.dim() <= 5, "attention: pages of ", cache.sizes());
+  at::Tensor pages = pages_of(cache, table, length, cache.size(cache.dim() - 2));
   if (pages.dim() == 5) pages = pages.transpose(2, 3).flatten(3);
   if (pages.dim() == 3) pages = in_parts(pages, -1, heads).transpose(1, 2);
   return pages.transpose(0, 1).flatten(1, 2).slice(1, 0, length);
@@ -51,7 +51,7 @@ struct Length {
 Length length_of(at::IntArrayRef lengths, bool summed, int64_t b, int64_t rows) {
   if (lengths.empty()) return {0, rows};
   const auto at = [&](int64_t i) { return lengths[std::min<size_t>(static_cast<size_t>(i), lengths.size() - 1)]; };
-  if (!summed) return {0, std::min(at(b), rows)};
+  if (!summed) return {0, at(b)};
   return {b ? at(b - 1) : 0, at(b)};
 }
 
@@ -182,14 +182,21 @@ void infer_sequences(const InferRequest& in, const at::Tensor& out, const at::Te
               " needs actualSeqLengths and actualSeqLengthsKv");
   const int64_t kv_heads = in.kv_heads ? in.kv_heads : in.heads, query_rows = rows_of(in.query, layout);
   const bool list = in.key.size() > 1;
+  const auto sequences = static_cast<size_t>(in.batch());
+  TORCH_CHECK(!in.key.empty() && in.key.size() == in.value.size() && (!list || in.key.size() == sequences),
+              "attention: ", in.key.size(), " tensors of keys and ", in.value.size(), " of values for ", sequences, " sequences");
+  const auto told = [&](at::IntArrayRef lengths, bool summed) {
+    return lengths.size() < (summed ? 1 : 2) || lengths.size() >= sequences;
+  };
+  TORCH_CHECK(told(in.query_lengths, packed) && told(in.key_lengths, packed && !pages), "attention: ", in.query_lengths.size(),
+              " lengths of queries and ", in.key_lengths.size(), " of keys for ", sequences, " sequences");
+  TORCH_CHECK(!pages || !in.key_lengths.empty(), "attention: keys in pages need actualSeqLengthsKv");
   writable(out).zero_();
   if (logsumexp.defined()) writable(logsumexp).zero_();
   for (int64_t b = 0; b < in.batch(); ++b) {
     const Length q = length_of(in.query_lengths, packed, b, query_rows);
     const auto from = [&](const at::Tensor& t) {
-      if (pages)
-        return paged(t, in.block_table[b], kv_heads,
-                     length_of(in.key_lengths, false, b, std::numeric_limits<int64_t>::max()).end);
+      if (pages) return paged(t, in.block_table[b], kv_heads, length_of(in.key_lengths, false, b, 0).end);
       const Length k = length_of(in.key_lengths, packed, b, rows_of(t, layout));
       return sequence_of(t, layout, kv_heads, list ? 0 : b, k.start, k.end);
     };
@@ -198,6 +205,8 @@ void infer_sequences(const InferRequest& in, const at::Tensor& out, const at::Te
       const int64_t length = in.prefix_length.empty() ? rows_of(shared, layout) : in.prefix_length[0];
       return at::cat({sequence_of(shared, layout, kv_heads, 0, 0, length), t}, 1);
     };
+    TORCH_CHECK(layout != "BNSD" || in.query.size(1) == in.heads, "attention: ", in.heads, " heads, and a query of ",
+                in.query.sizes(), " in ", layout);
     const size_t place = list ? static_cast<size_t>(b) : 0;
     at::Tensor query = sequence_of(in.query, layout, in.heads, b, q.start, q.end), key = from(in.key[place]);
     key = unquantized(prefix(key, in.key_prefix), in.key_scale, in.key_offset, in.key_per_token, b);

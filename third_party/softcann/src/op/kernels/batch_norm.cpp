@@ -227,6 +227,13 @@ void require_channels(const at::Tensor& input, std::initializer_list<const at::T
   }
 }
 
+// That of no rows, by which ATen's kernels divide.
+void no_gradient(std::initializer_list<at::Tensor> results, c10::ArrayRef<bool> mask) {
+  size_t i = 0;
+  for (const at::Tensor& result : results) {
+    if (mask.at(i++) && given(result)) writable(result).zero_();
+  }
+}
 std::optional<at::Tensor> if_present(const at::Tensor& tensor) { return present(tensor) ? std::optional(tensor) : std::nullopt; }
 
 }  // namespace
@@ -279,19 +286,21 @@ OP(aclnnBatchNorm) {
   const BatchNorm all{input, weight, bias, runningMean, runningVar, momentum, eps, output, saveMean, saveInvstd};
   low_precision(input) ? normalize_widened(all, training) : normalize(all, training);
 }
-#define BATCH_NORM_BACKWARD(NAME)                                                                                            \
-  OP(NAME) {                                                                                                                 \
-    const Placement placement(gradInput);                                                                                    \
-    require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                                   \
-    TORCH_CHECK(!training || input.numel() == 0 || (present(saveMean) && present(saveInvstd)), "batch norm: no statistics"); \
-    const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                              \
-        widened(gradOut), widened(input), if_present(widened(weight)), if_present(widened(runningMean)),                     \
-        if_present(widened(runningVar)), training ? if_present(widened(saveMean)) : std::nullopt,                            \
-        training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training, eps,                                         \
-        {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                                             \
-    put(gradInput, grad, outputMask.at(0));                                                                                  \
-    put(gradWeight, grad_weight, outputMask.at(1));                                                                          \
-    put(gradBias, grad_bias, outputMask.at(2));                                                                              \
+#define BATCH_NORM_BACKWARD(NAME)                                                                                  \
+  OP(NAME) {                                                                                                       \
+    const Placement placement(gradInput);                                                                          \
+    require_channels(input, {&weight, &runningMean, &runningVar, &saveMean, &saveInvstd});                         \
+    if (input.numel() == 0) return no_gradient({gradInput, gradWeight, gradBias}, outputMask);                     \
+    TORCH_CHECK(training ? present(saveMean) && present(saveInvstd) : present(runningMean) && present(runningVar), \
+                "batch norm: no statistics");                                                                      \
+    const auto [grad, grad_weight, grad_bias] = at::native_batch_norm_backward(                                    \
+        widened(gradOut), widened(input), if_present(widened(weight)), if_present(widened(runningMean)),           \
+        if_present(widened(runningVar)), training ? if_present(widened(saveMean)) : std::nullopt,                  \
+        training ? maybe(from_saved(saveInvstd, eps)) : std::nullopt, training, eps,                               \
+        {outputMask.at(0), outputMask.at(1), outputMask.at(2)});                                                   \
+    put(gradInput, grad, outputMask.at(0));                                                                        \
+    put(gradWeight, grad_weight, outputMask.at(1));                                                                \
+    put(gradBias, grad_bias, outputMask.at(2));                                                                    \
   }
 BATCH_NORM_BACKWARD(aclnnBatchNormBackward)
 BATCH_NORM_BACKWARD(aclnnFastBatchNormBackward)

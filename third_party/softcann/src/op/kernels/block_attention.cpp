@@ -4,6 +4,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
+#include "op/kernels/pages.h"
 
 using namespace softcann::op;
 
@@ -21,12 +22,12 @@ struct BlockSparse {
   // The rows of sequence b, heads first.
   at::Tensor part(const at::Tensor& tensor, at::IntArrayRef lengths, int64_t b) const {
     const auto i = static_cast<size_t>(b);
-    if (!packed()) return tensor[b].slice(1, 0, lengths.empty() ? tensor.size(2) : std::min(lengths[i], tensor.size(2)));
+    TORCH_CHECK(lengths.empty() || static_cast<int64_t>(lengths.size()) >= count(), op, ": ", lengths.size(), " lengths of ",
+                count(), " sequences");
+    if (!packed()) return rows_within(tensor[b], 1, 0, lengths.empty() ? tensor.size(2) : lengths[i]);
     int64_t start = 0;
     for (size_t before = 0; before < i; ++before) start += lengths[before];
-    TORCH_CHECK(start + lengths[i] <= tensor.size(0), op, ": the lengths of the sequences are more than ", tensor.size(0),
-                " tokens");
-    return tensor.slice(0, start, start + lengths[i]).transpose(0, 1);
+    return rows_within(tensor, 0, start, start + lengths[i]).transpose(0, 1);
   }
   // What rows start to end of sequence b do not see.
   at::Tensor hidden(int64_t b, int64_t keys, int64_t start, int64_t end) const {

@@ -23,12 +23,16 @@ constexpr auto over = [](auto a, auto b) { return a / b; };
 constexpr auto negated = [](auto x) { return -x; };
 constexpr auto inverse = [](auto x) { return decltype(x)(1) / x; };
 
-// The list's i-th tensor, after a check that it has as many as the output.
-void check_lengths(at::TensorList out, size_t length) {
-  TORCH_CHECK(out.size() == length, "the lists have ", length, " and ", out.size(), " tensors");
+// The list's i-th tensor, after a check that it has as many as the others, and all of them.
+void check_lengths(at::TensorList list, size_t length) {
+  TORCH_CHECK(list.size() == length, "the lists have ", length, " and ", list.size(), " tensors");
+  for (const at::Tensor& tensor : list) TORCH_CHECK(tensor.defined(), "a tensor of a list is null");
 }
 at::Tensor& place(at::TensorList list, size_t i) { return const_cast<at::Tensor&>(list[i]); }
-at::Scalar number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one); }
+at::Scalar number(const at::Tensor& one) {
+  TORCH_CHECK(one.numel() == 1, "one number is expected, not ", one.sizes());
+  return at::cpu::_local_scalar_dense(one);
+}
 
 // loop(out, in..., count) over few float32 without gaps; false for other tensors. Setting up an iterator for each of a model's
 // many small tensors takes longer than the arithmetic; of large ones, ATen's loops are the faster (docs/vectorization.md).
@@ -133,12 +137,14 @@ void copy(const at::Tensor& from, at::Tensor& to) {
 
 template <class F>
 void each(at::TensorList x, at::TensorList out, F&& f) {
+  check_lengths(x, x.size());
   check_lengths(out, x.size());
   for (size_t i = 0; i < x.size(); ++i) f(x[i], place(out, i));
 }
 template <class F>
 void each(at::TensorList x1, at::TensorList x2, at::TensorList out, F&& f) {
   check_lengths(x1, x2.size());
+  check_lengths(x2, x1.size());
   check_lengths(out, x1.size());
   for (size_t i = 0; i < x1.size(); ++i) f(x1[i], x2[i], place(out, i));
 }
@@ -198,6 +204,7 @@ OP_COST(aclnnForeachCopy, loops_cost(out, x)) {
   each(x, out, [](auto& from, auto& to) { copy(from, to); });
 }
 OP_COST(aclnnForeachZeroInplace, loops_cost(x)) {
+  check_lengths(x, x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     if (!fast::zero(x[i])) at::cpu::zero_(place(x, i));
   }
@@ -359,4 +366,7 @@ void round_off(at::TensorList x, int64_t mode, at::TensorList out) {
 OP(aclnnForeachRoundOffNumber) { round_off(x, number(roundMode).toLong(), out); }
 OP(aclnnForeachRoundOffNumberV2) { round_off(x, roundMode.toLong(), out); }
 
-OP(aclnnForeachNonFiniteCheckAndUnscale) { at::cpu::_amp_foreach_non_finite_check_and_unscale_(scaledGrads, foundInf, invScale); }
+OP(aclnnForeachNonFiniteCheckAndUnscale) {
+  check_lengths(scaledGrads, scaledGrads.size());
+  at::cpu::_amp_foreach_non_finite_check_and_unscale_(scaledGrads, foundInf, invScale);
+}

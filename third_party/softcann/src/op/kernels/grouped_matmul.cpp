@@ -1,8 +1,7 @@
 // Products of groups of rows with a weight each, and what is fused with them.
-#include <numeric>
-
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
@@ -61,6 +60,9 @@ struct Group {
     const at::Tensor& tensor = at_or_only(list, i);
     return list.size() == 1 && tensor.dim() > dims ? tensor.select(0, static_cast<int64_t>(i)) : tensor;
   }
+  int64_t count() const {
+    return weight.size() == 1 && weight[0].dim() > 2 ? weight[0].size(0) : static_cast<int64_t>(weight.size());
+  }
   // Powers of two for blocks along the dimension that is summed over, [k / 64, n, 2]; undefined for other scales.
   at::Tensor mx_scale(size_t i) const {
     if (scale.empty() || at_or_only(scale, i).scalar_type() != at::kFloat8_e8m0fnu) return {};
@@ -104,7 +106,10 @@ struct GroupedMatmul {
       return;
     }
     TORCH_CHECK(x.size() == 1, "grouped matmul: group_list with ", x.size(), " inputs is not supported");
-    const auto ends = group_ends(list, list_type);
+    const auto ends = group_ends_of_type(list, list_type, x.at(0).size(group_type == 0 ? 0 : 1));
+    const int64_t weights = group.count();
+    TORCH_CHECK(group_type != 0 || weights == static_cast<int64_t>(ends.size()), "grouped matmul: ", ends.size(), " groups and ",
+                weights, " weights");
     int64_t start = 0;
     for (size_t i = 0; i < ends.size(); ++i) {
       if (group_type == 0) {
@@ -121,7 +126,7 @@ struct GroupedMatmul {
   // Of several x, the rows of each are a group.
   void one_below_another(const at::Tensor& out) const {
     TORCH_CHECK(group_type != 2, "grouped matmul: ", x.size(), " inputs have no columns in groups");
-    const auto ends = list.defined() ? group_ends(list, list_type) : std::vector<int64_t>();
+    const auto ends = list.defined() ? group_ends_of_type(list, list_type, out.size(0)) : std::vector<int64_t>();
     TORCH_CHECK(!list.defined() || ends.size() == x.size(), "grouped matmul: ", ends.size(), " groups of ", x.size(), " inputs");
     int64_t start = 0;
     for (size_t i = 0; i < x.size(); ++i) {
@@ -203,14 +208,14 @@ void require_gradient_layout(bool transpose_x, bool transpose_weight, int64_t ty
 
 OP(aclnnGroupedMatmulAdd) {
   require_gradient_layout(transposeX, transposeWeight, groupType);
-  add_products(x, weight, group_ends(groupList, 0), yRef);
+  add_products(x, weight, group_ends(groupList, true, x.size(0)), yRef);
 }
 OP(aclnnGroupedMatmulAddV2) {
   require_gradient_layout(transposeX, transposeWeight, groupType);
-  add_products(x, weight, group_ends(groupList, groupListType), yRef);
+  add_products(x, weight, group_ends_of_type(groupList, groupListType, x.size(0)), yRef);
 }
 // Of Ascend's transformer library.
-OP(atbGroupedMatmulInplaceAdd) { add_products(x, weight, group_ends(groupList, 0), sums); }
+OP(atbGroupedMatmulInplaceAdd) { add_products(x, weight, group_ends(groupList, true, x.size(0)), sums); }
 
 namespace {
 
@@ -284,14 +289,14 @@ void require_correctable(const char* name, at::TensorList weights, at::TensorLis
 
 }  // namespace
 
-#define GROUPED_SWIGLU_QUANT(NAME)                                                                         \
-  OP(NAME) {                                                                                               \
-    TORCH_CHECK(!given(bias), #NAME ": bias is not supported");                                            \
-    require_scales_of_mode(#NAME, dequantMode, quantMode, weight, weightScale);                            \
-    require_correctable(#NAME, weight, weightAssistMatrix);                                                \
-    const std::vector<at::Tensor> base = in_base_formats(weight);                                          \
-    const QuantGroups groups{base, weightScale, group_ends(groupList, groupListType), weightAssistMatrix}; \
-    swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale, quantMode);          \
+#define GROUPED_SWIGLU_QUANT(NAME)                                                                                            \
+  OP(NAME) {                                                                                                                  \
+    TORCH_CHECK(!given(bias), #NAME ": bias is not supported");                                                               \
+    require_scales_of_mode(#NAME, dequantMode, quantMode, weight, weightScale);                                               \
+    require_correctable(#NAME, weight, weightAssistMatrix);                                                                   \
+    const std::vector<at::Tensor> base = in_base_formats(weight);                                                             \
+    const QuantGroups groups{base, weightScale, group_ends_of_type(groupList, groupListType, x.size(0)), weightAssistMatrix}; \
+    swiglu_rows(groups.run(x, xScale), smoothScale, groups.ends, output, outputScale, quantMode);                             \
   }
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantV2)
 GROUPED_SWIGLU_QUANT(aclnnGroupedMatmulSwigluQuantWeightNzV2)
@@ -305,15 +310,15 @@ at::Tensor unblocked(const at::Tensor& weight) {
 }  // namespace
 
 // `weight` may be in FRACTAL_NZ.
-#define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                  \
-  OP(NAME) {                                                                            \
-    TORCH_CHECK(!given(offset), #NAME ": offset is not supported");                     \
-    const std::vector<at::Tensor> corrections(given(bias) ? 1 : 0, bias);               \
-    require_correctable(#NAME, weight, corrections);                                    \
-    const at::Tensor base = unblocked(in_base_format(weight));                          \
-    const QuantGroups groups{base, weightScale, group_ends(groupList, 0), corrections}; \
-    swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);           \
-    if (given(outputOffset)) outputOffset.zero_();                                      \
+#define GROUPED_SWIGLU_QUANT_ONE(NAME)                                                                \
+  OP(NAME) {                                                                                          \
+    TORCH_CHECK(!given(offset), #NAME ": offset is not supported");                                   \
+    const std::vector<at::Tensor> corrections(given(bias) ? 1 : 0, bias);                             \
+    require_correctable(#NAME, weight, corrections);                                                  \
+    const at::Tensor base = unblocked(in_base_format(weight));                                        \
+    const QuantGroups groups{base, weightScale, group_ends(groupList, true, x.size(0)), corrections}; \
+    swiglu_rows(groups.run(x, xScale), {}, groups.ends, output, outputScale);                         \
+    if (given(outputOffset)) outputOffset.zero_();                                                    \
   }
 GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuant)
 GROUPED_SWIGLU_QUANT_ONE(aclnnGroupedMatmulSwigluQuantWeightNZ)
@@ -343,7 +348,7 @@ struct FinalizedGroups {
     TORCH_CHECK(!(TURN_X), #NAME ": transposeX1 is not supported");                                                     \
     const at::Tensor stored = in_base_format(W), base = (TURN_W) ? stored.mT() : stored;                                \
     const at::TensorList scales = given(SCALE) ? at::TensorList(SCALE) : at::TensorList();                              \
-    const QuantGroups groups{base, scales, group_ends(LIST, groupListType)};                                            \
+    const QuantGroups groups{base, scales, group_ends_of_type(LIST, groupListType, (X).size(0))};                       \
     const at::Tensor products = groups.run(X, pertokenScaleOptional);                                                   \
     FinalizedGroups{SHARED, LOGIT, INDEX, sharedInputWeight, sharedInputOffset}.run(products, groups.ends.back(), OUT); \
   }
@@ -434,9 +439,13 @@ struct Layers {
 
 }  // namespace
 
+namespace {
+int64_t row_count(const at::Tensor& x) { return c10::multiply_integers(x.sizes().slice(0, x.dim() - 1)); }
+}  // namespace
+
 OP(aclnnFFNV3) {
   const auto ends =
-      given(expertTokensOptional) ? group_ends(expertTokensOptional, tokensIndexFlag ? 0 : 1) : std::vector<int64_t>();
+      given(expertTokensOptional) ? group_ends(expertTokensOptional, tokensIndexFlag, row_count(x)) : std::vector<int64_t>();
   Layers{{weight1, bias1Optional, deqScale1Optional, antiquantScale1Optional, antiquantOffset1Optional},
          {weight2, bias2Optional, deqScale2Optional, antiquantScale2Optional, antiquantOffset2Optional},
          scaleOptional,
@@ -444,16 +453,15 @@ OP(aclnnFFNV3) {
          activation}
       .run(x, ends, y);
 }
-#define FFN(NAME, ARE_ENDS)                                                    \
-  OP(NAME) {                                                                   \
-    std::vector<int64_t> ends = expertTokens.vec();                            \
-    if (!(ARE_ENDS)) std::partial_sum(ends.begin(), ends.end(), ends.begin()); \
-    Layers{{weight1, bias1, deqScale1, antiquantScale1, antiquantOffset1},     \
-           {weight2, bias2, deqScale2, antiquantScale2, antiquantOffset2},     \
-           scale,                                                              \
-           offset,                                                             \
-           activation}                                                         \
-        .run(x, ends, y);                                                      \
+#define FFN(NAME, ARE_ENDS)                                                                    \
+  OP(NAME) {                                                                                   \
+    const auto ends = group_ends(at::tensor(expertTokens, at::kLong), ARE_ENDS, row_count(x)); \
+    Layers{{weight1, bias1, deqScale1, antiquantScale1, antiquantOffset1},                     \
+           {weight2, bias2, deqScale2, antiquantScale2, antiquantOffset2},                     \
+           scale,                                                                              \
+           offset,                                                                             \
+           activation}                                                                         \
+        .run(x, ends, y);                                                                      \
   }
 FFN(aclnnFFN, false)
 FFN(aclnnFFNV2, tokensIndexFlag)
@@ -466,7 +474,7 @@ void sum_groups(const at::Tensor& grad, const at::Tensor& list, int64_t type, co
   if (!given(list)) return put(out, wide.sum(1));
   at::Tensor sums = at::zeros(out.sizes(), wide.options());
   int64_t start = 0, i = 0;
-  for (const int64_t end : group_ends(list, type)) {
+  for (const int64_t end : group_ends_of_type(list, type, wide.size(0))) {
     sums[i++].copy_(wide.slice(0, start, end).sum(0));
     start = end;
   }

@@ -6,6 +6,7 @@
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 #include "op/kernels/kv_cache.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 #include "op/named.h"
@@ -114,14 +115,16 @@ OP(aclnnGatherPaKvCache) {
   const auto number = [](const at::Tensor& t, int64_t i) { return t[i].item<int64_t>(); };
   for (const auto& [cache, out] : {std::pair(keyCache, keyRef), std::pair(valueCache, valueRef)}) {
     const int64_t width = out.numel() / std::max<int64_t>(out.size(0), 1);
+    TORCH_CHECK(width > 0 && cache.dim() > 2, "aclnnGatherPaKvCache: pages of ", cache.sizes(), " into ", out.sizes());
     const bool tiled = cache.dim() == 4 && cache.size(2) * cache.size(3) != width;
     int64_t to = 0;
     for (int64_t i = 0; i < sequences; ++i) {
       const int64_t length = isSeqLensCumsum ? number(lengths, i + 1) - number(lengths, i) : number(lengths, i);
       const int64_t from = given(seqOffsetOptional) ? number(seqOffsetOptional, i) : 0;
-      at::Tensor pages = cache.index_select(0, blockTables[i].clamp_min(0).to(at::kLong));
+      TORCH_CHECK(length >= 0 && from >= 0, "aclnnGatherPaKvCache: ", length, " rows from ", from);
+      at::Tensor pages = pages_of(cache, blockTables[i], from + length, cache.size(tiled ? 2 : 1));
       if (tiled) pages = pages.transpose(1, 2);
-      put_reshaped(out.slice(0, to, to + length), pages.reshape({-1, width}).slice(0, from, from + length));
+      put_reshaped(rows_within(out, 0, to, to + length), rows_within(pages.reshape({-1, width}), 0, from, from + length));
       to += length;
     }
   }
@@ -207,12 +210,12 @@ at::Tensor slot_of(const at::Tensor& position, const at::Tensor& tables, int64_t
 
 void advance_one(const at::Tensor& tokens, const at::Tensor& sampled, const at::Tensor& positions, const at::Tensor& lengths,
                  const at::Tensor& slots, const at::Tensor& tables, int64_t queries, int64_t page_rows) {
-  const auto first = [&](const at::Tensor& t) { return t.view({-1}).slice(0, 0, queries); };
+  const auto first = [&](const at::Tensor& t) { return rows_within(t.view({-1}), 0, 0, queries); };
   const at::Tensor position = first(lengths).to(at::kLong);
   put(first(tokens), first(sampled.reshape({-1})));
   put(first(positions), position);
   put(first(lengths), position + 1);
-  put(first(slots), slot_of(position, tables.slice(0, 0, queries), page_rows));
+  put(first(slots), slot_of(position, rows_within(tables, 0, 0, queries), page_rows));
 }
 
 }  // namespace
@@ -260,6 +263,10 @@ struct Prolog {
   Queries queries(const at::Tensor& dq, const at::Tensor& uq, const at::Tensor& uk, const at::Tensor& gamma, double epsilon,
                   const at::Tensor& dq_scale, const at::Tensor& uq_scale, const at::Tensor& smooth, double correction) const {
     Queries result;
+    TORCH_CHECK(cos.sizes() == sin.sizes() && cos.size(0) == x.size(0), "latent attention: ropeCos ", cos.sizes(),
+                " and ropeSin ", sin.sizes(), " of ", x.size(0), " tokens");
+    TORCH_CHECK(dq.dim() == 2 && gamma.numel() == dq.size(1), "latent attention: rmsnormGammaCq ", gamma.sizes(),
+                " for weightDq ", dq.sizes());
     at::Tensor c = (row_norm(project(x, dq, x_scale, dq_scale).to(type), gamma, epsilon) * correction).to(type);
     if (uq.scalar_type() == at::kChar) {
       const at::Tensor value = given(smooth) ? widened(c) * widened(smooth).reshape({-1}) : widened(c);
@@ -269,6 +276,8 @@ struct Prolog {
     }
     const at::Tensor q = project(c, uq, result.norm_scale, uq_scale).to(type).unflatten(-1, {uk.size(0), -1});
     const int64_t width = uk.size(1);
+    TORCH_CHECK(q.size(-1) - width == cos.size(-1), "latent attention: queries of ", width, " and ", q.size(-1) - width,
+                " numbers, ropeCos ", cos.sizes());
     result.latent = at::matmul(widened(q.narrow(-1, 0, width)).transpose(0, 1), widened(uk)).transpose(0, 1).to(type);
     result.turned = rope(q.slice(-1, width), cos.unsqueeze(1), sin.unsqueeze(1), true).to(type);
     result.norm = c;

@@ -90,7 +90,17 @@ OP(aclnnTriangularSolve) {
   put(mOut, A);
 }
 OP(aclnnCdist) { put(out, at::cdist(widened(x1), widened(x2), p)); }
-OP(aclnnCdistBackward) { put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist))); }
+OP(aclnnCdistBackward) {
+  TORCH_CHECK(x1.dim() > 1 && x2.dim() > 1 && x1.size(-1) == x2.size(-1), "aclnnCdistBackward: rows ", x1.sizes(), " and ",
+              x2.sizes());
+  at::DimVector sizes(at::infer_size(x1.sizes().slice(0, static_cast<size_t>(x1.dim() - 2)),
+                                     x2.sizes().slice(0, static_cast<size_t>(x2.dim() - 2))));
+  sizes.append({x1.size(-2), x2.size(-2)});
+  const at::IntArrayRef wanted(sizes);
+  TORCH_CHECK(grad.sizes() == wanted && cdist.sizes() == wanted, "aclnnCdistBackward: a gradient ", grad.sizes(),
+              " and distances ", cdist.sizes(), " where ", wanted, " are expected");
+  put(out, at::_cdist_backward(plain(grad), plain(x1), plain(x2), p, plain(cdist)));
+}
 OP(aclnnPdist) { put(out, at::pdist(plain(self), p)); }
 
 namespace {

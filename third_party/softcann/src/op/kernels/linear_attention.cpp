@@ -3,6 +3,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
@@ -52,10 +53,10 @@ OP_COST(aclnnRecurrentGatedDeltaRule, delta_cost(key, value)) {
       given(numAcceptedTokens) ? host_numbers(numAcceptedTokens) : std::vector<int64_t>(lengths.size(), 1);
   int64_t start = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
-    at::Tensor state = widened(stateRef[slots.at(static_cast<size_t>(start + accepted.at(i) - 1))]);
+    at::Tensor state = widened(row_at(stateRef, slots.at(static_cast<size_t>(start + accepted.at(i) - 1))));
     for (int64_t t = start; t < start + lengths[i]; ++t) {
       put(out[t], rule.step(state, t));
-      put(stateRef[slots.at(static_cast<size_t>(t))], state);
+      put(row_at(stateRef, slots.at(static_cast<size_t>(t))), state);
     }
     start += lengths[i];
   }
@@ -103,12 +104,13 @@ struct CachedConvolution {
 void CachedConvolution::fill_blocks(const at::Tensor& inputs, int64_t length, int64_t b) const {
   const int64_t before = weight.size(0) - 1, rows = states.size(1);
   const int64_t first = number(first_block, b), last = number(last_block, b);
+  TORCH_CHECK(block > 0, "convolution with a cache: blocks of ", block, " tokens");
   const int64_t left = block - number(computed, b) % block;
   const int64_t behind = ((length - left) % block + block) % block;
   const int64_t full = behind == 0 ? length - block : length - behind;
   for (int64_t i = 0; i < last - first; ++i) {
     const int64_t end = full - (last - first - i - 1) * block;
-    put(states[number(slots[b], first + i)].narrow(0, rows - before, before), inputs.narrow(0, end, before));
+    put(row_at(states, number(slots[b], first + i)).narrow(0, rows - before, before), inputs.narrow(0, end, before));
   }
 }
 
@@ -118,11 +120,12 @@ void CachedConvolution::sequence(const at::Tensor& x, const at::Tensor& y, int64
   const bool begins = computed.defined() && number(computed, b) == 0;
   const int64_t offset = begins ? 0 : accepted.defined() ? number(accepted, b) - 1 : rows - (taps - 1);
   const int64_t start = initial.defined() ? number(initial, b) : from_cache;
-  at::Tensor before = begins ? at::zeros({taps - 1, x.size(1)}, x.options()) : states[from].narrow(0, 0, offset + taps - 1);
+  at::Tensor before =
+      begins ? at::zeros({taps - 1, x.size(1)}, x.options()) : row_at(states, from).narrow(0, 0, offset + taps - 1);
   if (start == from_zeros) before = at::zeros_like(before);
   const at::Tensor padded = at::cat({before, x});
   const int64_t kept = std::min(rows, padded.size(0));
-  put(states[slot(b, last_block)].narrow(0, rows - kept, kept), padded.narrow(0, padded.size(0) - kept, kept));
+  put(row_at(states, slot(b, last_block)).narrow(0, rows - kept, kept), padded.narrow(0, padded.size(0) - kept, kept));
   const at::Tensor inputs = widened(padded.slice(0, offset));
   if (in_blocks()) fill_blocks(inputs, length, b);
   at::Tensor sum = at::zeros({length, x.size(1)}, at::kFloat);
@@ -144,7 +147,7 @@ void CachedConvolution::run(const at::Tensor& x, const at::Tensor& y) const {
   TORCH_CHECK(starts.defined(), "aclnnFusedCausalConv1d: x of [tokens, size] needs queryStartLoc");
   for (int64_t b = 0; b + 1 < starts.numel(); ++b) {
     const int64_t start = number(starts, b), end = number(starts, b + 1);
-    sequence(x.slice(0, start, end), y.slice(0, start, end), b);
+    sequence(rows_within(x, 0, start, end), rows_within(y, 0, start, end), b);
   }
 }
 

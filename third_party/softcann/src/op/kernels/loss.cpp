@@ -220,9 +220,35 @@ OP(aclnnBinaryCrossEntropyWithLogitsBackward) {
 namespace {
 // As ATen takes them; CANN's may be floats, too.
 at::Tensor labels(const at::Tensor& targets) { return targets.scalar_type() == at::kInt ? targets : targets.to(at::kLong); }
+
+// ATen looks at some of it, in the loss alone. Labels behind a sequence's last mean nothing.
+void require_sequences(const at::Tensor& log_probs, const at::Tensor& targets, at::IntArrayRef lengths,
+                       at::IntArrayRef target_lengths, int64_t blank) {
+  TORCH_CHECK(log_probs.dim() == 3, "ctc: logProbs of ", log_probs.sizes(), ", expected [steps, batch, classes]");
+  const auto batch = static_cast<size_t>(log_probs.size(1));
+  const int64_t classes = log_probs.size(2);
+  TORCH_CHECK(lengths.size() == batch && target_lengths.size() == batch, "ctc: ", lengths.size(), " lengths and ",
+              target_lengths.size(), " of targets for a batch of ", batch);
+  TORCH_CHECK(blank >= 0 && blank < classes, "ctc: blank ", blank, " of ", classes, " classes");
+  TORCH_CHECK(targets.dim() == 1 || (targets.dim() == 2 && targets.size(0) == log_probs.size(1)), "ctc: targets of ",
+              targets.sizes());
+  const at::Tensor wide = targets.to(at::kLong);
+  int64_t start = 0;
+  for (size_t b = 0; b < batch; ++b) {
+    TORCH_CHECK(lengths[b] >= 0 && lengths[b] <= log_probs.size(0), "ctc: ", lengths[b], " of ", log_probs.size(0), " steps");
+    const at::Tensor row = targets.dim() == 1 ? wide : wide[static_cast<int64_t>(b)];
+    TORCH_CHECK(target_lengths[b] >= 0 && target_lengths[b] <= row.size(0) - start, "ctc: ", target_lengths[b], " targets from ",
+                start, " on, of ", row.size(0));
+    const at::Tensor used = row.narrow(0, start, target_lengths[b]);
+    TORCH_CHECK(used.numel() == 0 || (used.min().item<int64_t>() >= 0 && used.max().item<int64_t>() < classes),
+                "ctc: a target is none of the ", classes, " classes");
+    if (targets.dim() == 1) start += target_lengths[b];
+  }
+}
 }  // namespace
 
 OP(aclnnCtcLoss) {
+  require_sequences(logProbs, targets, inputLengths, targetlengths, blank);
   const auto [loss, alpha] =
       at::_ctc_loss(in_single(logProbs), labels(targets), inputLengths, targetlengths, blank, zeroInfinity);
   put(negLogLikelihoodOut, loss);
@@ -232,6 +258,12 @@ OP(aclnnCtcLoss) {
       .copy_(alpha.narrow(-1, 0, std::min(alpha.size(-1), logAlphaOut.size(-1))));
 }
 OP(aclnnCtcLossBackward) {
+  require_sequences(logProbs, targets, inputLengths, targetLengths, blank);
+  const int64_t batch = logProbs.size(1);
+  TORCH_CHECK(gradOut.numel() == batch && negLogLikelihood.numel() == batch && logAlpha.dim() == 3 && logAlpha.size(0) == batch &&
+                  logAlpha.size(1) == logProbs.size(0),
+              "ctc: gradients ", gradOut.sizes(), ", losses ", negLogLikelihood.sizes(), " and logAlpha ", logAlpha.sizes(),
+              " for logProbs ", logProbs.sizes());
   const int64_t longest = targetLengths.empty() ? 0 : *std::max_element(targetLengths.begin(), targetLengths.end());
   const at::Tensor alpha = in_single(logAlpha.narrow(-1, 0, 2 * longest + 1)).contiguous();
   put(out, at::_ctc_loss_backward(in_single(gradOut), in_single(logProbs), labels(targets), inputLengths, targetLengths,

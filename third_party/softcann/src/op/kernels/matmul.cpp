@@ -13,11 +13,15 @@ namespace {
 
 double product_cost(const at::Tensor& a, const at::Tensor& b) {
   if (!a.defined() || !b.defined() || !a.dim() || !b.dim()) return 1000;
-  require_factors(a, b);
   const double inner = static_cast<double>(std::max<int64_t>(a.size(-1), 1));
   const double columns = b.dim() > 1 ? static_cast<double>(b.size(-1)) : 1;
   const double batches = b.dim() > 2 && b.numel() > a.numel() ? static_cast<double>(b.numel()) / inner / columns : 1;
   return gemm_cost(static_cast<double>(a.numel()) / inner, columns * batches, inner);
+}
+// Of factors that are multiplied as they are given; throws where they do not fit.
+double factors_cost(const at::Tensor& a, const at::Tensor& b) {
+  if (a.defined() && b.defined() && a.dim() && b.dim()) require_factors(a, b);
+  return product_cost(a, b);
 }
 
 }  // namespace
@@ -50,20 +54,20 @@ void batches_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& mat
 
 }  // namespace
 
-OP_COST(aclnnMm, product_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
-OP_COST(aclnnMatmul, product_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
-OP_COST(aclnnBatchMatMul, product_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
-OP_COST(aclnnMv, product_cost(self, vec)) { mv_into(out, self, vec); }
+OP_COST(aclnnMm, factors_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
+OP_COST(aclnnMatmul, factors_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
+OP_COST(aclnnBatchMatMul, factors_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
+OP_COST(aclnnMv, factors_cost(self, vec)) { mv_into(out, self, vec); }
 OP_COST(aclnnDot, (require_factors(self, tensor), streamed_cost(self, tensor))) { put(out, at::dot(self, tensor)); }
 
-OP_COST(aclnnAddmm, product_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
-OP_COST(aclnnInplaceAddmm, product_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }
-OP_COST(aclnnAddmv, product_cost(mat, vec)) {
+OP_COST(aclnnAddmm, factors_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
+OP_COST(aclnnInplaceAddmm, factors_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }
+OP_COST(aclnnAddmv, factors_cost(mat, vec)) {
   at::Tensor column = out.unsqueeze(1);
   addmm_into(column, self.dim() ? self.unsqueeze(1) : self, mat, vec.unsqueeze(1), beta, alpha);
 }
-OP_COST(aclnnBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
-OP_COST(aclnnInplaceBaddbmm, product_cost(batch1, batch2)) { baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha); }
+OP_COST(aclnnBaddbmm, factors_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
+OP_COST(aclnnInplaceBaddbmm, factors_cost(batch1, batch2)) { baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha); }
 namespace {
 
 // The sum over a batch of products is one product of the matrices side by side.
@@ -78,8 +82,8 @@ void addbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& batc
 
 }  // namespace
 
-OP_COST(aclnnAddbmm, product_cost(batch1, batch2)) { addbmm_into(out, self, batch1, batch2, beta, alpha); }
-OP_COST(aclnnInplaceAddbmm, product_cost(batch1, batch2)) {
+OP_COST(aclnnAddbmm, factors_cost(batch1, batch2)) { addbmm_into(out, self, batch1, batch2, beta, alpha); }
+OP_COST(aclnnInplaceAddbmm, factors_cost(batch1, batch2)) {
   addbmm_into(writable(selfRef), selfRef, batch1, batch2, beta, alpha);
 }
 
@@ -106,7 +110,7 @@ OP_COST(aclnnGemm, product_cost(A, B)) {
   addmm_into(out, C, a, b, static_cast<double>(beta), static_cast<double>(alpha));
 }
 // The published client's fused product: y = relu/gelu(x1 @ x2 + bias), or with another tensor added or multiplied.
-OP_COST(aclnnFusedMatmul, product_cost(x1, x2)) {
+OP_COST(aclnnFusedMatmul, factors_cost(x1, x2)) {
   const std::string_view kind = fusedOpType;
   at::Tensor product = at::empty(y.sizes(), y.options());
   matmul_into(product, x1, x2);

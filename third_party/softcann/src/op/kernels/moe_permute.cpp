@@ -8,6 +8,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quantize.h"
 
 using namespace softcann::op;
@@ -34,6 +35,8 @@ namespace {
 // Of expanded x, as one row of x for each copy that it has room for.
 at::Tensor expanded(const at::Tensor& x, const at::Tensor& row_index, const at::Tensor& expert_index, int64_t rows,
                     const at::Tensor& places_out, const at::Tensor& experts_out) {
+  TORCH_CHECK(expert_index.sizes() == row_index.sizes() && expert_index.dim() == 2 && expert_index.size(0) == x.size(0),
+              "routing: experts ", expert_index.sizes(), " and rows ", row_index.sizes(), " of tokens ", x.sizes());
   const auto [experts, order] = at::sort(expert_index.reshape({-1}), /*stable=*/true, 0, false);
   const at::Tensor copies = row_index.reshape({-1}).to(at::kLong).index_select(0, order);
   put(experts_out, experts);
@@ -77,19 +80,38 @@ std::pair<at::Tensor, at::Tensor> kept_copies(const at::Tensor& owners, int64_t 
   return {kept, owners.index_select(0, kept) * capacity + within.index_select(0, kept)};
 }
 
+void require_supported(const at::Tensor& x, const at::Tensor& experts, const at::Tensor& scale, const at::Tensor& offset,
+                       int64_t drop_pad_mode, int64_t quant_mode) {
+  TORCH_CHECK(drop_pad_mode == 0 || drop_pad_mode == 1, "aclnnMoeInitRoutingV3: dropPadMode ", drop_pad_mode,
+              " is not supported");
+  TORCH_CHECK(quant_mode == unchanged || quant_mode == by_numbers || quant_mode == by_row, "aclnnMoeInitRoutingV3: quantMode ",
+              quant_mode, " is not supported");
+  TORCH_CHECK(offset.defined() == (quant_mode == by_numbers) && (quant_mode != by_numbers || scale.defined()),
+              "aclnnMoeInitRoutingV3: scale and offset go with quantMode 0, an offset with no other");
+  TORCH_CHECK(experts.dim() == 2 && experts.size(0) == x.size(0), "aclnnMoeInitRoutingV3: experts ", experts.sizes(),
+              " of tokens ", x.sizes());
+}
+// The experts [first, end) of this rank: all of them where no range is told.
+std::pair<int64_t, int64_t> own_experts(at::IntArrayRef range, int64_t experts) {
+  if (range.empty()) return {0, experts};
+  TORCH_CHECK(range.size() == 2 && range[0] >= 0 && range[0] <= range[1], "aclnnMoeInitRoutingV3: activeExpertRange ", range,
+              " is not [first, end]");
+  return {range[0], range[1]};
+}
+// Before anything is made of such sizes.
+void require_room(int64_t experts, int64_t capacity, const at::Tensor& out) {
+  TORCH_CHECK(experts > 0 && capacity > 0 && experts <= out.numel() && capacity <= out.numel(),
+              "aclnnMoeInitRoutingV3: ", experts, " experts of ", capacity, " rows in ", out.sizes());
+}
+
 }  // namespace
 
 // Rows that no copy of a token fills are zero, their places -1. With dropPadMode 1 each expert has expertCapacity rows, and what
 // comes after them is dropped.
 OP(aclnnMoeInitRoutingV3) {
-  TORCH_CHECK(dropPadMode == 0 || dropPadMode == 1, "aclnnMoeInitRoutingV3: dropPadMode ", dropPadMode, " is not supported");
-  TORCH_CHECK(quantMode == unchanged || quantMode == by_numbers || quantMode == by_row, "aclnnMoeInitRoutingV3: quantMode ",
-              quantMode, " is not supported");
-  TORCH_CHECK(offsetOptional.defined() == (quantMode == by_numbers) && (quantMode != by_numbers || scaleOptional.defined()),
-              "aclnnMoeInitRoutingV3: scale and offset go with quantMode 0, an offset with no other");
-  const bool all = activeExpertRangeOptional.empty();
-  const int64_t first = all ? 0 : activeExpertRangeOptional[0], end = all ? expertNum : activeExpertRangeOptional[1];
-  const int64_t k = expertIdx.size(-1);
+  require_supported(x, expertIdx, scaleOptional, offsetOptional, dropPadMode, quantMode);
+  const std::pair<int64_t, int64_t> own = own_experts(activeExpertRangeOptional, expertNum);
+  const int64_t first = own.first, end = own.second, k = expertIdx.size(-1);
   const at::Tensor wanted = expertIdx.reshape({-1}).to(at::kLong);
   const at::Tensor here = (wanted >= first).logical_and(wanted < end);
   const auto [sorted, order] =
@@ -102,6 +124,7 @@ OP(aclnnMoeInitRoutingV3) {
     TORCH_CHECK(first == 0 && end == expertNum && rowIdxType == 0 && expertCapacity > 0,
                 "aclnnMoeInitRoutingV3: dropPadMode 1 is ", "for all experts, rowIdxType 0 and an expertCapacity, not ",
                 expertCapacity);
+    require_room(expertNum, expertCapacity, expandedXOut);
     const auto [kept, taken] = kept_copies(sorted.slice(0, 0, copies), expertNum, expertCapacity);
     filled = active.index_select(0, kept);
     experts = sorted.index_select(0, kept);
@@ -140,6 +163,8 @@ OP(aclnnMoeInitRoutingV3) {
   }
   writable(expertTokensCountOrCumsumOut).zero_();
   if (!expertTokensNumFlag) return;
+  TORCH_CHECK(end - first <= expertTokensCountOrCumsumOut.size(0), "aclnnMoeInitRoutingV3: counts of ", end - first,
+              " experts in ", expertTokensCountOrCumsumOut.sizes());
   const at::Tensor counts = token_counts(sorted.slice(0, 0, copies), first, end, expertTokensNumType);
   put(expertTokensCountOrCumsumOut.slice(0, 0, counts.size(0)), counts);
 }
@@ -149,12 +174,10 @@ OP(aclnnMoeReRouting) {
               " is not supported");
   TORCH_CHECK(idxTypeOptional == 0, "aclnnMoeReRouting: idxType ", idxTypeOptional, " is not supported");
   const at::Tensor counts = expertTokenNumPerRank.to(at::kLong).contiguous();
-  TORCH_CHECK(counts.numel() == 0 || (counts.min().item<int64_t>() >= 0 && counts.max().item<int64_t>() <= tokens.size(0)),
-              "aclnnMoeReRouting: counts of more than the ", tokens.size(0), " tokens");
+  group_ends(counts, false, tokens.size(0));
   const at::Tensor experts = at::arange(counts.size(1), at::kLong).repeat({counts.size(0)});
   const at::Tensor order = at::argsort(at::repeat_interleave(experts, counts.view({-1})), /*stable=*/true, 0, false);
   const int64_t rows = order.size(0);
-  TORCH_CHECK(rows <= tokens.size(0), "aclnnMoeReRouting: ", rows, " tokens are counted, ", tokens.size(0), " are there");
   const auto moved = [&](const at::Tensor& out, const at::Tensor& value) {
     writable(out).zero_();
     put(out.slice(0, 0, rows), value);

@@ -9,14 +9,18 @@ namespace {
 
 // Where copies of tokens go: sorted by expert, or ("padded") each expert's first `capacity` copies into its own part.
 struct Routing {
-  at::Tensor experts, order;  // of all copies, sorted
+  at::Tensor experts, order;  // of all copies, sorted; numbers behind the last expert are those of tokens that go nowhere
   at::Tensor counts;          // copies of each expert
   int64_t copies_of_each;
 
-  Routing(const at::Tensor& expert_idx, int64_t expert_count) : copies_of_each(expert_idx.size(-1)) {
+  Routing(const at::Tensor& x, const at::Tensor& expert_idx, int64_t expert_count) : copies_of_each(expert_idx.size(-1)) {
+    TORCH_CHECK(expert_idx.dim() == 2 && expert_idx.size(0) == x.size(0), "routing: experts ", expert_idx.sizes(), " of tokens ",
+                x.sizes());
     std::tie(experts, order) = at::sort(expert_idx.reshape({-1}).to(at::kLong), /*stable=*/true, 0, false);
-    const int64_t least = expert_count > 0 ? expert_count : 0;
-    counts = at::bincount(experts, {}, least);
+    const int64_t known = std::max<int64_t>(expert_count, 0);
+    TORCH_CHECK(known == 0 || experts.numel() == 0 || experts[-1].item<int64_t>() <= known, "routing: expert ",
+                experts[-1].item<int64_t>(), " of ", known);
+    counts = at::bincount(experts.clamp_max(known), {}, known + 1).slice(0, 0, known);
   }
   // The number of each copy among those of its expert, in sorted order.
   at::Tensor turns() const { return at::arange(order.numel(), at::kLong) - starts().index_select(0, experts); }
@@ -30,10 +34,17 @@ struct InitRouting {
 
   // Calls store(rows of the result, tokens, experts): what the rows become is the caller's.
   template <class Store>
-  void run(const at::Tensor& expert_idx, const at::Tensor& out, const at::Tensor& places, const at::Tensor& counts,
-           const at::Tensor& all_counts, Store&& store) const {
+  void run(const at::Tensor& x, const at::Tensor& expert_idx, const at::Tensor& out, const at::Tensor& places,
+           const at::Tensor& counts, const at::Tensor& all_counts, Store&& store) const {
     TORCH_CHECK(drop_pad == 0 || drop_pad == 1, "routing: dropPadMode ", drop_pad, " is not one of 0, 1");
-    const Routing routing(expert_idx, experts);
+    TORCH_CHECK(drop_pad == 0 || (capacity > 0 && experts > 0 && capacity <= out.numel() && experts <= out.numel()),
+                "routing: dropPadMode 1 with expertNum ", experts, " and expertCapacity ", capacity, " for ", out.sizes());
+    TORCH_CHECK(count_mode >= 0 && count_mode <= 2, "routing: expertTokensCountOrCumsumFlag ", count_mode,
+                " is not one of 0, 1, 2");
+    const bool counted = given(counts) && drop_pad == 0 && count_mode != 0;
+    TORCH_CHECK(!counted || (counts.dim() == 1 && counts.size(0) == experts), "routing: counts ", counts.sizes(), " of ", experts,
+                " experts");
+    const Routing routing(x, expert_idx, drop_pad == 1 || counted ? experts : 0);
     writable(out).zero_();
     at::Tensor place = at::full({routing.order.numel()}, -1, at::kLong);
     if (drop_pad == 0) {
@@ -42,8 +53,6 @@ struct InitRouting {
       store(out.slice(0, 0, rows), at::arange(rows, at::kLong), routing.tokens().slice(0, 0, rows),
             routing.experts.slice(0, 0, rows));
     } else {
-      TORCH_CHECK(capacity > 0 && experts > 0, "routing: dropPadMode 1 with expertNum ", experts, " and expertCapacity ",
-                  capacity);
       const at::Tensor turn = routing.turns(), kept = (turn < capacity).nonzero().squeeze(1);
       const at::Tensor to = (routing.experts * capacity + turn).index_select(0, kept);
       place.index_copy_(0, routing.order.index_select(0, kept), to);
@@ -52,9 +61,7 @@ struct InitRouting {
       });
     }
     put(places, place);
-    if (given(counts) && drop_pad == 0 && count_mode != 0) {
-      put(counts, (count_mode == 1 ? at::cumsum(routing.counts, 0) : routing.counts).slice(0, 0, counts.size(0)));
-    }
+    if (counted) put(counts, count_mode == 1 ? at::cumsum(routing.counts, 0) : routing.counts);
     if (given(all_counts) && drop_pad == 1 && before_capacity) put(all_counts, routing.counts.slice(0, 0, all_counts.size(0)));
   }
 };
@@ -68,7 +75,7 @@ OP(aclnnMoeInitRoutingV2) {
                             dropPadModeOptional,
                             expertTokensCountOrCumsumFlagOptional,
                             expertTokensBeforeCapacityFlagOptional};
-  routing.run(expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
+  routing.run(x, expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
               expertTokensBeforeCapacityOutOptional,
               [&](at::Tensor rows, const at::Tensor& to, const at::Tensor& tokens, const at::Tensor&) {
                 rows.index_copy_(0, to, x.index_select(0, tokens));
@@ -81,7 +88,7 @@ OP(aclnnMoeInitRoutingQuantV2) {
   const InitRouting routing{
       activeNum, expertCapacity, expertNum, dropPadMode, expertTokensCountOrCumsumFlag, expertTokensBeforeCapacityFlag};
   if (given(dynamicQuantScaleOutOptional)) dynamicQuantScaleOutOptional.zero_();
-  routing.run(expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
+  routing.run(x, expertIdx, expandedXOut, expandedRowIdxOut, expertTokensCountOrCumsumOutOptional,
               expertTokensBeforeCapacityOutOptional,
               [&](at::Tensor rows, const at::Tensor& to, const at::Tensor& tokens, const at::Tensor& experts) {
                 at::Tensor value = widened(x).index_select(0, tokens);
@@ -125,7 +132,9 @@ struct FinalizeRouting {
     return at::where(there.unsqueeze(-1), found, 0.0);
   }
   void add_up(at::Tensor results, const at::Tensor& out) const {
-    if (given(scales)) results = results * widened(scales).unsqueeze(-1);
+    TORCH_CHECK(!given(scales) || scales.numel() == results.size(0) * results.size(1), "routing: scales ", scales.sizes(),
+                " for copies ", results.sizes());
+    if (given(scales)) results = results * widened(scales).reshape({results.size(0), results.size(1), 1});
     at::Tensor sum = results.sum({1});
     if (given(skip1)) sum = sum + widened(skip1);
     if (given(skip2)) sum = sum + widened(skip2);
@@ -135,6 +144,7 @@ struct FinalizeRouting {
 };
 
 at::Tensor in_range(const at::Tensor& experts, at::IntArrayRef range) {
+  TORCH_CHECK(range.empty() || range.size() == 2, "routing: a range of experts ", range, ", not [first, end]");
   return range.size() < 2 ? at::zeros_like(experts, at::kBool) : experts.ge(range[0]).logical_and(experts < range[1]);
 }
 
@@ -180,6 +190,8 @@ OP(aclnnMoeFinalizeRoutingV4) {
     replace(zeroExpertRange, at::zeros({}, results.options()));
     if (copyExpertRange.size() == 2) replace(copyExpertRange, widened(xOptional).unsqueeze(1));
     if (constantExpertRange.size() == 2) {
+      TORCH_CHECK(constantExpertRange[1] - constantExpertRange[0] <= a1Optional.size(0), "aclnnMoeFinalizeRoutingV4: experts ",
+                  constantExpertRange[0], " to ", constantExpertRange[1], " of ", a1Optional.size(0), " rows of a1");
       const at::Tensor which = (expert - constantExpertRange[0]).clamp(0, a1Optional.size(0) - 1).reshape({-1});
       const auto chosen = [&](const at::Tensor& t) { return widened(t).index_select(0, which).view_as(results); };
       replace(constantExpertRange, widened(xOptional).unsqueeze(1) * chosen(a1Optional) + chosen(a2Optional) * chosen(vOptional));
@@ -193,10 +205,12 @@ OP(aclnnMoeUpdateExpert) {
   TORCH_CHECK(balanceMode == 0 || balanceMode == 1, "aclnnMoeUpdateExpert: balanceMode ", balanceMode, " is not one of 0, 1");
   const at::Tensor ids = expertIds.to(at::kLong), table = eplbTable.to(at::kLong);
   const at::Tensor count = table.select(1, 0).index_select(0, ids.reshape({-1})).view_as(ids);
+  TORCH_CHECK(ids.numel() == 0 || (count.min().item<int64_t>() > 0 && count.max().item<int64_t>() < table.size(1)),
+              "aclnnMoeUpdateExpert: an expert has none of its replicas, or more than eplbTable ", table.sizes(), " names");
   at::Tensor turn;
   if (balanceMode == 0) {
-    TORCH_CHECK(worldSize > 0 && localRankId >= 0, "aclnnMoeUpdateExpert: localRankId ", localRankId, " of ", worldSize,
-                " ranks");
+    TORCH_CHECK(worldSize > 0 && localRankId >= 0 && localRankId < worldSize, "aclnnMoeUpdateExpert: localRankId ", localRankId,
+                " of ", worldSize, " ranks");
     const at::Tensor each = (count + worldSize - 1).floor_divide(count);
     turn = at::full(ids.sizes(), localRankId, at::kLong).floor_divide(each);
   } else {
@@ -208,8 +222,13 @@ OP(aclnnMoeUpdateExpert) {
   at::Tensor kept = at::ones(ids.sizes(), at::kBool);
   if (given(expertScalesOptional)) {
     const at::Tensor scales = widened(expertScalesOptional);
+    TORCH_CHECK(scales.sizes() == ids.sizes() && pruningThresholdOptional.numel() == ids.size(-1),
+                "aclnnMoeUpdateExpert: scales ", scales.sizes(), " and thresholds ", pruningThresholdOptional.sizes(), " of ",
+                ids.sizes());
     kept = scales.sum({-1}, true) * widened(pruningThresholdOptional).reshape({1, -1}) < scales;
   }
+  TORCH_CHECK(!given(activeMaskOptional) || activeMaskOptional.numel() == ids.size(0), "aclnnMoeUpdateExpert: activeMask ",
+              activeMaskOptional.sizes(), " of ", ids.sizes());
   if (given(activeMaskOptional)) kept = kept.logical_and(activeMaskOptional.to(at::kBool).reshape({-1, 1}));
   put(balancedActiveMask, kept);
 }
@@ -245,6 +264,10 @@ at::Tensor experts_of(const at::Tensor& token, int64_t experts, const at::Tensor
   if (padded) return at::arange(experts, at::kLong).repeat_interleave(token.numel() / std::max<int64_t>(1, experts));
   TORCH_CHECK(given(map), "routing map: it is needed where there are probs");
   return map.to(at::kBool).t().contiguous().nonzero().slice(0, 0, token.numel()).select(1, 0);
+}
+void require_map(const at::Tensor& map, const at::Tensor& probs, int64_t tokens) {
+  TORCH_CHECK(probs.dim() == 2 && probs.size(0) == tokens && (!given(map) || map.sizes() == probs.sizes()), "routing map: a map ",
+              map.sizes(), " and probs ", probs.sizes(), " of ", tokens, " tokens");
 }
 at::Tensor entries(const at::Tensor& table, const Slots& slots) {
   return table.reshape({-1}).index_select(0, slots.token * table.size(1) + slots.expert);
@@ -288,7 +311,10 @@ OP(aclnnMoeTokenUnpermuteWithRoutingMap) {
   const int64_t count = unpermutedTokens.size(0);
   Slots slots{tokens_of(sortedIndices, count, paddedMode), {}};
   at::Tensor rows = widened(permutedTokens);
+  TORCH_CHECK(rows.size(0) == slots.token.numel(), "aclnnMoeTokenUnpermuteWithRoutingMap: ", rows.size(0), " rows for ",
+              slots.token.numel(), " slots");
   if (given(probsOptional)) {
+    require_map(routingMapOptional, probsOptional, count);
     slots.expert = experts_of(slots.token, probsOptional.size(1), routingMapOptional, paddedMode);
     const at::Tensor probs = entries(probsOptional, slots);
     rows = rows * widened(probs).unsqueeze(1);
@@ -315,6 +341,7 @@ OP(aclnnMoeTokenUnpermuteWithRoutingMapGrad) {
   }
   const at::Tensor rows = widened(unpermutedTokensGrad).index_select(0, slots.token);
   if (!given(probsOptional)) return put(permutedTokensGradOut, rows);
+  require_map(routingMapOptional, probsOptional, unpermutedTokensGrad.size(0));
   slots.expert = experts_of(slots.token, probsOptional.size(1), routingMapOptional, dropAndPad);
   put(permutedTokensGradOut, rows * widened(entries(probsOptional, slots)).unsqueeze(1));
   if (!given(permutedTokensOptional) || !given(probsGradOutOptional)) return;

@@ -7,6 +7,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
 
@@ -101,7 +102,7 @@ void grouped_blocks(const at::Tensor& x, const at::Tensor& ends, const Scaling& 
   out.view(at::kByte).zero_();
   put_codes(scales, at::zeros({}, at::kByte).expand(scales.sizes()));
   int64_t start = 0, group = 0;
-  for (const int64_t end : group_ends(ends, 0)) {
+  for (const int64_t end : group_ends(ends, true, x.size(0))) {
     if (end > start) {
       const int64_t place = start / (2 * scaling.block) + group, pairs = pieces(end - start, 2 * scaling.block);
       quantize_blocks(x.slice(0, start, end), 0, scaling, out.slice(0, start, end), scales.slice(0, place, place + pairs));
@@ -393,10 +394,12 @@ struct Squares {
 OP(aclnnDynamicBlockQuant) { Squares{rowBlockSize, colBlockSize, minScale, 0}.run(x, yOut, scaleOut); }
 OP(aclnnDynamicBlockQuantV2) { Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run(x, yOut, scaleOut); }
 OP(aclnnGroupedDynamicBlockQuant) {
-  Squares{rowBlockSize, colBlockSize, minScale, 0}.run_groups(x, group_ends(groupList, groupListType), yOut, scaleOut);
+  Squares{rowBlockSize, colBlockSize, minScale, 0}.run_groups(x, group_ends_of_type(groupList, groupListType, x.size(-2)), yOut,
+                                                              scaleOut);
 }
 OP(aclnnGroupedDynamicBlockQuantV2) {
-  Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run_groups(x, group_ends(groupList, groupListType), yOut, scaleOut);
+  Squares{rowBlockSize, colBlockSize, minScale, dstTypeMax}.run_groups(
+      x, group_ends_of_type(groupList, groupListType, x.size(-2)), yOut, scaleOut);
 }
 
 OP(aclnnGroupedDynamicMxQuant) { grouped_blocks(x, groupIndex, {0, 0, roundMode, blocksize}, y, mxscale); }

@@ -6,6 +6,7 @@
 #include "op/kernels/common.h"
 #include "op/kernels/dense_attention.h"
 #include "op/kernels/dense_result.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/sparse_attention.h"
 
@@ -346,8 +347,7 @@ struct Newest {
   // [heads of keys, length, size]
   at::Tensor pages(const at::Tensor& cache, int64_t b) const {
     const int64_t length = lengths[static_cast<size_t>(b)], rows = cache.size(1);
-    const at::Tensor used = table[b].slice(0, 0, (length + rows - 1) / rows).to(at::kLong);
-    const at::Tensor flat = cache.index_select(0, used).flatten(2).flatten(0, 1).slice(0, 0, length);
+    const at::Tensor flat = pages_of(cache, table[b], length, rows).flatten(2).flatten(0, 1).slice(0, 0, length);
     return heads_first(in_parts(flat, -1, key_heads));
   }
   DenseAttention attention(int64_t b, double scale, DenseAttention::Hidden hidden) const {

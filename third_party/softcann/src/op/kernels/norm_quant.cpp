@@ -1,6 +1,7 @@
 // Norms, activations and copies whose results are numbers of few bits.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quantize.h"
 
 using namespace softcann::op;
@@ -268,10 +269,9 @@ OP(aclnnFlatQuantV2) {
 namespace {
 
 // Of how many rows the groups consist; what lies behind them is left as it is.
-int64_t grouped_rows(const at::Tensor& groups, int64_t type) {
-  if (type == 2) return groups.select(1, 1).sum().item<int64_t>();
-  TORCH_CHECK(type == 0 || type == 1, "aclnnFlatQuantV3: groupListType ", type, " is not one of 0, 1, 2");
-  const std::vector<int64_t> ends = group_ends(groups, type);
+int64_t grouped_rows(const at::Tensor& groups, int64_t type, int64_t rows) {
+  TORCH_CHECK(type >= 0 && type <= 2, "aclnnFlatQuantV3: groupListType ", type, " is not one of 0, 1, 2");
+  const std::vector<int64_t> ends = group_ends(type == 2 ? groups.select(1, 1) : groups, type == 0, rows);
   return ends.empty() ? 0 : ends.back();
 }
 
@@ -283,7 +283,7 @@ double flat_quant_cost(const at::Tensor& x, double limit) {
 }  // namespace
 
 OP_COST(aclnnFlatQuantV3, flat_quant_cost(x, dstTypeMax)) {
-  const int64_t rows = given(groupListOptional) ? grouped_rows(groupListOptional, groupListType) : x.size(0);
+  const int64_t rows = given(groupListOptional) ? grouped_rows(groupListOptional, groupListType, x.size(0)) : x.size(0);
   const auto part = [rows](const at::Tensor& t) { return t.narrow(0, 0, rows); };
   flat_quant(part(x), kroneckerP1, kroneckerP2, clipRatio, part(out), part(quantScale));
 }

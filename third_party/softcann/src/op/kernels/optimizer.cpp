@@ -11,7 +11,10 @@ using namespace softcann::op;
 
 namespace {
 
-double number(const at::Tensor& one) { return at::cpu::_local_scalar_dense(one).toDouble(); }
+double number(const at::Tensor& one) {
+  TORCH_CHECK(one.numel() == 1, "one number is expected, not ", one.sizes());
+  return at::cpu::_local_scalar_dense(one).toDouble();
+}
 
 // ATen's fused steps want one dtype for everything and float32 step counts.
 at::Tensor like(const at::Tensor& tensor, const at::Tensor& model) {
@@ -34,12 +37,13 @@ double per_element(at::TensorList params) {
   return total;
 }
 
-// ATen's fused steps go through memory from each tensor's first element on. Where a parameter and what belongs to it do not lie
-// alike, they work on copies, which are stored in the end.
+// ATen's fused steps go through memory from each tensor's first element on, as far as the parameter goes. Where what belongs to
+// it does not lie alike, they work on copies, which are stored in the end; of another shape it is refused.
 class InOneOrder {
  public:
   InOneOrder(std::initializer_list<at::TensorList> lists, std::optional<at::ScalarType> type = std::nullopt) : given_(lists) {
     for (const at::TensorList list : lists) {
+      require_alike(list);
       values_.emplace_back(list.begin(), list.end());
       if (!type) continue;
       for (at::Tensor& value : values_.back()) value = value.to(*type);
@@ -63,6 +67,15 @@ class InOneOrder {
   }
 
  private:
+  void require_alike(at::TensorList list) const {
+    const at::TensorList params = given_[0];
+    TORCH_CHECK(list.empty() || list.size() == params.size(), params.size(), " parameters, and ", list.size(),
+                " of what belongs to them");
+    for (size_t i = 0; i < list.size(); ++i) {
+      TORCH_CHECK(params[i].defined() && list[i].defined() && list[i].sizes() == params[i].sizes(), "what belongs to parameter ",
+                  i, " has not its shape");
+    }
+  }
   bool lie_alike(size_t i) const {
     bool contiguous = true, same = true;
     for (const auto& list : values_) {

@@ -1,10 +1,32 @@
 // Padding.
+#include <algorithm>
+
 #include "op/kernel.h"
 #include "op/kernels/common.h"
 
 using namespace softcann::op;
 
+namespace {
+
+// What ATen's kernels do not look at: pads that do not go with the result may ask for more than the machine has, and gradients
+// of other images lie elsewhere.
+void require_padded(const at::Tensor& self, at::IntArrayRef padding, const at::Tensor& padded) {
+  bool fits = self.dim() == padded.dim() && padding.size() <= 2 * static_cast<size_t>(self.dim());
+  for (int64_t dim = 0; fits && dim < self.dim(); ++dim) {
+    int64_t size = self.size(dim);
+    const auto first = 2 * static_cast<size_t>(self.dim() - 1 - dim);
+    for (size_t i = first; fits && i < std::min(padding.size(), first + 2); ++i) {
+      fits = !__builtin_add_overflow(size, padding[i], &size);
+    }
+    fits = fits && size == padded.size(dim);
+  }
+  TORCH_CHECK(fits, self.sizes(), " padded by ", padding, " is not ", padded.sizes());
+}
+
+}  // namespace
+
 OP(aclnnConstantPadNd) {
+  require_padded(self, pad, out);
   into(out, [&] { return at::constant_pad_nd(self, pad, value); });
 }
 
@@ -19,9 +41,11 @@ const at::Tensor& as_given(const at::Tensor& self) { return self; }
 // See Note [Outputs that ATen lays out]. A gradient of many elements to one deserves float32.
 #define PAD(NAME, FUNCTION, INPUT)                                                          \
   OP(aclnn##NAME) {                                                                         \
+    require_padded(self, padding, out);                                                     \
     into(out, [&] { return at::FUNCTION(INPUT(self), padding); });                          \
   }                                                                                         \
   OP(aclnn##NAME##Backward) {                                                               \
+    require_padded(self, padding, gradOutput);                                              \
     if (low_precision(gradOutput)) {                                                        \
       put(gradInput, at::FUNCTION##_backward(widened(gradOutput), widened(self), padding)); \
     } else {                                                                                \
@@ -35,8 +59,14 @@ PAD(ReplicationPad1d, replication_pad1d, as_given)
 PAD(ReplicationPad2d, replication_pad2d, as_given)
 PAD(ReplicationPad3d, replication_pad3d, as_given)
 
-OP(aclnnCircularPad2d) { put(out, at::_pad_circular(self, padding)); }
-OP(aclnnCircularPad3d) { put(out, at::_pad_circular(self, padding)); }
+OP(aclnnCircularPad2d) {
+  require_padded(self, padding, out);
+  put(out, at::_pad_circular(self, padding));
+}
+OP(aclnnCircularPad3d) {
+  require_padded(self, padding, out);
+  put(out, at::_pad_circular(self, padding));
+}
 
 namespace {
 

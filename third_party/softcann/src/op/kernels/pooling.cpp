@@ -19,6 +19,15 @@ void require_images(const at::Tensor& gradient, const at::Tensor& self, int64_t 
                   gradient.sizes().slice(0, static_cast<size_t>(before)) == self.sizes().slice(0, static_cast<size_t>(before)),
               "pooling: a gradient of ", gradient.sizes(), " for ", self.sizes());
 }
+// Nor at where the greatest elements lay, in the last `spatial` dimensions of self; -1 is nowhere.
+void require_places(const at::Tensor& indices, const at::Tensor& gradient, const at::Tensor& self, int64_t spatial) {
+  TORCH_CHECK(indices.sizes() == gradient.sizes(), "pooling: places ", indices.sizes(), " for a gradient of ", gradient.sizes());
+  if (indices.numel() == 0) return;
+  const int64_t area = c10::multiply_integers(self.sizes().slice(static_cast<size_t>(self.dim() - spatial)));
+  const auto [least, greatest] = at::aminmax(indices);
+  TORCH_CHECK(least.item<int64_t>() >= -1 && greatest.item<int64_t>() < area, "pooling: places from ", least.item<int64_t>(),
+              " to ", greatest.item<int64_t>(), " of ", area);
+}
 at::IntArrayRef or_kernel(at::IntArrayRef stride, at::IntArrayRef kernel) { return stride.empty() ? kernel : stride; }
 
 }  // namespace
@@ -77,6 +86,7 @@ OP(aclnnAdaptiveMaxPool2d) {
 }
 OP(aclnnAdaptiveMaxPool2dBackward) {
   require_images(gradOutput, self, 2);
+  require_places(indices, gradOutput, self, 2);
   at::cpu::adaptive_max_pool2d_backward_outf(gradOutput, self, indices.to(at::kLong).contiguous(), gradInput);
 }
 OP(aclnnAdaptiveMaxPool3d) {
@@ -87,6 +97,7 @@ OP(aclnnAdaptiveMaxPool3d) {
 }
 OP(aclnnAdaptiveMaxPool3dBackward) {
   require_images(gradOutput, self, 3);
+  require_places(indices, gradOutput, self, 3);
   PlainResult result(gradInput);
   at::cpu::adaptive_max_pool3d_backward_outf(plain(gradOutput), plain(self), indices.to(at::kLong).contiguous(), result.value());
   result.finish();
@@ -142,6 +153,7 @@ void max_pool2d_gradient(const at::Tensor& gradient, const at::Tensor& self, at:
                          at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode, const at::Tensor& indices,
                          at::Tensor& result) {
   require_images(gradient, self, 2);
+  require_places(indices, gradient, self, 2);
   const at::Tensor wide = widened(gradient);
   at::Tensor sums = wide.is_same(gradient) ? result : at::empty({0}, wide.options());
   at::cpu::max_pool2d_with_indices_backward_outf(wide, widened(self), kernel, or_kernel(stride, kernel), padding, dilation,
@@ -189,6 +201,7 @@ OP(aclnnMaxPool3dWithArgmax) {
 }
 OP(aclnnMaxPool3dWithArgmaxBackward) {
   require_images(gradOutput, self, 3);
+  require_places(indices, gradOutput, self, 3);
   into(gradInput, [&] {
     return at::max_pool3d_with_indices_backward(widened(gradOutput), widened(self), kernelSize, or_kernel(stride, kernelSize),
                                                 padding, dilation, ceilMode, indices.to(at::kLong));
@@ -252,6 +265,8 @@ OP(aclnnMaxPool2dWithMask) {
 }
 OP(aclnnMaxPool2dWithMaskBackward) {
   at::Tensor index = at::empty(gradOutput.sizes(), gradOutput.options().dtype(at::kLong));
+  TORCH_CHECK(pool_window(kernelSize, stride, padding, dilation), "aclnnMaxPool2dWithMaskBackward: windows of ", kernelSize,
+              " at ", stride, ", padded by ", padding, ", dilated by ", dilation);
   const MaskShape shape = mask_shape(indices, gradOutput);
   const Window window = window_of(kernelSize, stride, padding, dilation, self, gradOutput);
   int64_t* winners = index.mutable_data_ptr<int64_t>();

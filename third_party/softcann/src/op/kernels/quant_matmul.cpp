@@ -4,6 +4,7 @@
 #include "aclnn/aclnn_trans_quant_param.h"
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quant_product.h"
 #include "op/kernels/quantize.h"
 #include "op/kernels/storage_format.h"
@@ -252,7 +253,7 @@ OP(aclnnQuantBatchMatmulInplaceAdd) {
 // To each of the groups goes the product of its columns of x1 with its rows of x2.
 OP(aclnnQuantGroupedMatmulInplaceAdd) {
   TORCH_CHECK(scale2.dim() < 3, "aclnnQuantGroupedMatmulInplaceAdd: MX scales are not supported");
-  const auto ends = group_ends(groupList, groupListType);
+  const auto ends = group_ends_of_type(groupList, groupListType, x2.size(0));
   const auto groups = static_cast<int64_t>(ends.size());
   const bool transposed = x1.size(0) == x2.size(0) && x1.size(1) != x2.size(0);  // x1 [k, m]
   const at::Tensor left = transposed ? x1.t() : x1;
@@ -303,7 +304,7 @@ void grouped_dequantized(const Dequantized& all, const at::Tensor& weight, const
   writable(out).zero_();
   const auto part = [](const at::Tensor& t, int64_t i) { return t.defined() && t.dim() > 1 ? t[i] : t; };
   int64_t start = 0, i = 0;
-  for (const int64_t end : group_ends(list, 0)) {
+  for (const int64_t end : group_ends(list, true, all.x.size(0))) {
     const at::Tensor scale = all.scale.defined() && all.scale.numel() > 1 ? all.scale.slice(0, start, end) : all.scale;
     const Dequantized rows{all.x.slice(0, start, end), scale, all.offset, part(all.smooth, i), all.mode};
     put(out.slice(0, start, end), dequantized_product(rows, weight[i], weight_scale[i], part(bias, i), transposed));

@@ -174,12 +174,4 @@ at::Tensor groups_of_rows(int64_t rows, const at::Tensor& ends) {
   return at::searchsorted(ends.to(at::kLong).contiguous(), at::arange(rows, at::kLong), false, true);
 }
 
-std::vector<int64_t> group_ends(const at::Tensor& list, int64_t type) {
-  const at::Tensor ends = (type == 1 ? at::cumsum(list, 0) : list).to(at::kLong).contiguous();
-  const std::vector<int64_t> result(ends.const_data_ptr<int64_t>(), ends.const_data_ptr<int64_t>() + ends.numel());
-  TORCH_CHECK(result.empty() || (result.front() >= 0 && std::is_sorted(result.begin(), result.end())), "groups end at ", result,
-              "; they follow each other");
-  return result;
-}
-
 }  // namespace softcann::op

@@ -38,7 +38,5 @@ at::Tensor quantized_matmul(const at::Tensor& a, const at::Tensor& b);
 
 // The group of each row by the groups' ends, and how many groups there are for rows behind the last.
 at::Tensor groups_of_rows(int64_t rows, const at::Tensor& ends);
-// Where groups end: `list` has that (type 0) or their lengths (type 1).
-std::vector<int64_t> group_ends(const at::Tensor& list, int64_t type);
 
 }  // namespace softcann::op

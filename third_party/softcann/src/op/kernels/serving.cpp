@@ -3,6 +3,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/sparse_attention.h"
 #include "vendor/vendor_ops.h"
 #include "vendor/vendor_params.h"
@@ -60,7 +61,7 @@ OP_COST(aclnnCausalConv1d, drafted_cost(x, activationMode, runMode)) {
   if (given(queryStartLocOptional)) {
     for (int64_t b = 0; b + 1 < queryStartLocOptional.numel(); ++b) {
       const int64_t start = number(queryStartLocOptional, b), end = number(queryStartLocOptional, b + 1);
-      convolution.sequence(x.slice(0, start, end), yOut.slice(0, start, end), b);
+      convolution.sequence(rows_within(x, 0, start, end), rows_within(yOut, 0, start, end), b);
     }
     return;
   }

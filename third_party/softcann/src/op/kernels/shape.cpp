@@ -5,6 +5,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/fitting.h"
 #include "op/kernels/parts.h"
 #include "op/kernels/transpose.h"
@@ -74,9 +75,8 @@ OP(aclnnRepeat) {
 namespace {
 
 // So that their sum, which ATen compares with the size of the result, does not run over.
-const at::Tensor& as_repeats(const at::Tensor& repeats, int64_t most) {
-  TORCH_CHECK(repeats.numel() == 0 || (repeats.min().item<int64_t>() >= 0 && repeats.max().item<int64_t>() <= most),
-              "repeat_interleave: an element is repeated less than 0 or more than ", most, " times");
+const at::Tensor& as_repeats(const at::Tensor& repeats, int64_t rows) {
+  group_ends(repeats, false, rows);
   return repeats;
 }
 
@@ -165,7 +165,24 @@ OP(aclnnOneHot) {
 }
 OP(aclnnConfusionTranspose) { put(out, transpose_first ? x.permute(perm).reshape(shape) : x.reshape(shape).permute(perm)); }
 OP(aclnnChannelShuffle) { put(out, at::channel_shuffle(self, groups)); }
+namespace {
+
+// ATen goes through the gradient as the sizes say.
+void require_windows(const at::Tensor& gradient, at::IntArrayRef sizes, int64_t dim, int64_t size, int64_t step) {
+  if (sizes.empty()) return;
+  at::DimVector expected(sizes);
+  int64_t& along = expected[static_cast<size_t>(at::maybe_wrap_dim(dim, static_cast<int64_t>(sizes.size())))];
+  TORCH_CHECK(step > 0 && size >= 0 && size <= along, "unfold: windows of ", size, " at every ", step, " of ", along);
+  along = (along - size) / step + 1;
+  expected.push_back(size);
+  TORCH_CHECK(gradient.sizes() == at::IntArrayRef(expected), "unfold: a gradient ", gradient.sizes(), " where ",
+              at::IntArrayRef(expected), " is expected");
+}
+
+}  // namespace
+
 OP(aclnnUnfoldGrad) {
+  require_windows(gradOut, inputSizes, dim, size, step);
   into(gradIn, [&] { return at::unfold_backward(gradOut, inputSizes, dim, size, step); });
 }
 OP(aclnnIm2col) {

@@ -5,6 +5,7 @@
 
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/pages.h"
 
 namespace softcann::op {
 
@@ -29,15 +30,19 @@ Sequences::Sequences(const char* op, std::string_view query_layout, std::string_
   TORCH_CHECK(!(packed_keys_ || paged_) || !key_lengths_.empty(), op, ": the layout ", key_layout, " needs the keys' lengths");
   TORCH_CHECK(!paged_ || table.defined(), op, ": the layout PA_BSND needs the block table");
   count_ = packed_ ? static_cast<int64_t>(query_lengths_.size()) : query.size(0);
+  for (const auto* lengths : {&query_lengths_, &key_lengths_}) {
+    TORCH_CHECK(lengths->empty() || static_cast<int64_t>(lengths->size()) >= count_, op, ": ", lengths->size(), " lengths of ",
+                count_, " sequences");
+  }
 }
 
 namespace {
 
 at::Tensor packed_part(const at::Tensor& tensor, const std::vector<int64_t>& ends, int64_t b) {
-  return tensor.slice(0, b == 0 ? 0 : ends.at(static_cast<size_t>(b - 1)), ends.at(static_cast<size_t>(b)));
+  return rows_within(tensor, 0, b == 0 ? 0 : ends.at(static_cast<size_t>(b - 1)), ends.at(static_cast<size_t>(b)));
 }
 at::Tensor batch_part(const at::Tensor& tensor, const std::vector<int64_t>& lengths, int64_t b) {
-  return lengths.empty() ? tensor[b] : tensor[b].slice(0, 0, lengths.at(static_cast<size_t>(b)));
+  return lengths.empty() ? tensor[b] : rows_within(tensor[b], 0, 0, lengths.at(static_cast<size_t>(b)));
 }
 
 }  // namespace
@@ -49,9 +54,8 @@ at::Tensor Sequences::query(const at::Tensor& tensor, int64_t b) const {
 at::Tensor Sequences::key(const at::Tensor& tensor, int64_t b) const {
   if (packed_keys_) return packed_part(tensor, key_lengths_, b);
   if (!paged_) return batch_part(tensor, key_lengths_, b);
-  const int64_t length = key_lengths_.at(static_cast<size_t>(b)), rows = tensor.size(1);
-  const at::Tensor pages = table_[b].slice(0, 0, (length + rows - 1) / rows).to(at::kLong);
-  return tensor.index_select(0, pages).flatten(0, 1).slice(0, 0, length);
+  const int64_t length = key_lengths_.at(static_cast<size_t>(b));
+  return pages_of(tensor, table_[b], length, tensor.size(1)).flatten(0, 1).slice(0, 0, length);
 }
 
 at::Tensor ChosenKeys::of(const at::Tensor& key) const {
@@ -59,9 +63,14 @@ at::Tensor ChosenKeys::of(const at::Tensor& key) const {
 }
 
 ChosenKeys chosen_keys(const at::Tensor& index, int64_t block, int64_t keys, bool causal) {
+  TORCH_CHECK(block > 0, "blocks of ", block, " keys");
   const int64_t tokens = index.size(0);
   const at::Tensor first = index.to(at::kLong).unsqueeze(-1);
   const at::Tensor places = (first * block + at::arange(block, at::kLong)).flatten(1);
+  if (keys > 0 && first.numel() > 0 && first.max().item<int64_t>() > (keys - 1) / block) {
+    throw Error(ErrorKind::index_out_of_range,
+                c10::str("block ", first.max().item<int64_t>(), " of ", block, " keys, where there are ", keys, " keys"));
+  }
   at::Tensor seen = (first >= 0).expand({-1, -1, block}).flatten(1).logical_and(places < keys);
   if (causal) seen = seen.logical_and(places <= at::arange(keys - tokens, keys, at::kLong).unsqueeze(1));
   return {at::where(seen, places, 0), seen};

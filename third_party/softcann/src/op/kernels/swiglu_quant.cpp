@@ -1,6 +1,7 @@
 // swiglu, quantised: SwiGluQuantV2, DequantSwigluQuant.
 #include "op/kernel.h"
 #include "op/kernels/common.h"
+#include "op/kernels/counts.h"
 #include "op/kernels/quantize.h"
 
 using namespace softcann::op;
@@ -23,12 +24,7 @@ struct Swiglu {
 
   // The group of each row, the number of groups for those behind the last.
   at::Tensor groups(int64_t rows) const {
-    at::Tensor counts = group_index.to(at::kLong).reshape({-1});
-    if (cumulative) counts = at::cat({counts.slice(0, 0, 1), counts.slice(0, 1) - counts.slice(0, 0, -1)});
-    TORCH_CHECK(counts.numel() == 0 || (counts.min().item<int64_t>() >= 0 && counts.max().item<int64_t>() <= rows),
-                "swiglu: groups of ", counts, " rows, of which there are ", rows);
-    const at::Tensor left = rows - counts.sum({0}, true);
-    return at::repeat_interleave(at::arange(counts.numel() + 1, at::kLong), at::cat({counts, left}), 0, rows);
+    return groups_of_rows(rows, at::tensor(group_ends(group_index, cumulative, rows), at::kLong));
   }
   // A row of `table` for each row of x.
   at::Tensor chosen(const at::Tensor& table, const at::Tensor& group) const {

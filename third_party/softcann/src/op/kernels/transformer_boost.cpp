@@ -4,6 +4,7 @@
 #include "op/kernels/attention_core.h"
 #include "op/kernels/common.h"
 #include "op/kernels/kv_cache.h"
+#include "op/kernels/pages.h"
 #include "op/kernels/quantize.h"
 
 #include "boost/boost_params.h"
@@ -57,10 +58,7 @@ at::Tensor after(int64_t rows, int64_t columns) { return ahead(rows, columns).gt
 
 // The first `length` rows of a sequence's pages, [pages, rows, heads * size] or [pages, rows, heads, size].
 at::Tensor rows_of_pages(const at::Tensor& cache, const at::Tensor& table, int64_t length, int64_t heads) {
-  const int64_t page = cache.size(1), pages = (length + page - 1) / page;
-  TORCH_CHECK(pages <= table.numel(), "a sequence of ", length, " rows needs ", pages, " pages, its block table has ",
-              table.numel());
-  const at::Tensor rows = cache.index_select(0, table.slice(0, 0, pages).to(at::kLong)).flatten(0, 1).slice(0, 0, length);
+  const at::Tensor rows = pages_of(cache, table, length, cache.size(1)).flatten(0, 1).slice(0, 0, length);
   return Packed::in_heads(rows, heads);
 }
 

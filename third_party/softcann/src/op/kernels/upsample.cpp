@@ -93,7 +93,21 @@ OP(aclnnGridSampler2D) {
 OP(aclnnGridSampler3D) {
   into(out, [&] { return at::grid_sampler_3d(widened(input), widened(grid), interpolationMode, paddingMode, alignCorners); });
 }
+namespace {
+
+// ATen's gradients do not look at the size of what they are given.
+void require_samples(const at::Tensor& gradient, const at::Tensor& input, const at::Tensor& grid) {
+  TORCH_CHECK(grid.dim() == input.dim() && input.dim() > 3, "grid sampler: a grid ", grid.sizes(), " for ", input.sizes());
+  at::DimVector expected(grid.sizes().slice(0, static_cast<size_t>(grid.dim() - 1)));
+  expected.insert(expected.begin() + 1, input.size(1));
+  TORCH_CHECK(gradient.sizes() == at::IntArrayRef(expected), "grid sampler: a gradient ", gradient.sizes(), " where ",
+              at::IntArrayRef(expected), " is expected");
+}
+
+}  // namespace
+
 OP(aclnnGridSampler2DBackward) {
+  require_samples(gradOutput, input, grid);
   const auto [by_input, by_grid] =
       at::grid_sampler_2d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
                                    alignCorners, {outputMask.at(0), outputMask.at(1)});
@@ -101,6 +115,7 @@ OP(aclnnGridSampler2DBackward) {
   put(gridGrad, by_grid, outputMask.at(1));
 }
 OP(aclnnGridSampler3DBackward) {
+  require_samples(gradOutput, input, grid);
   const auto [by_input, by_grid] =
       at::grid_sampler_3d_backward(widened(gradOutput), widened(input), widened(grid), interpolationMode, paddingMode,
                                    alignCorners, {outputMask.at(0), outputMask.at(1)});
