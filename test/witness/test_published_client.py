@@ -152,6 +152,11 @@ def test_internal_formats(client_environment, soc, tmp_path):
     assert "passed" in output.splitlines()
 
 
+def test_operators_by_name_of_the_first_generation(client_environment, tmp_path):
+    environment = {**client_environment, "SOFTCANN_SOC": "Ascend910A"}
+    assert "passed" in run(PYTHON, CLIENT.with_name("first_generation.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
+
+
 def test_extension_built_for_the_published_client(client_environment, tmp_path):
     """A wheel of somebody else's brings such a library: it loads beside our package as it does beside the one it was built for."""
     packages = next(PYTHON.parents[1].glob("lib/python3.*/site-packages"))
