@@ -130,7 +130,7 @@ def test_float4_of_a_device_that_has_it(client_environment, tmp_path):
     assert "passed" in run(PYTHON, CLIENT.with_name("few_bits.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
 
 
-@pytest.mark.parametrize("subject, settings", [("dump", {}), ("profile", {}), ("race", {"TORCH_NPU_SANITIZER": "1"})])
+@pytest.mark.parametrize("subject, settings", [("dump", {}), ("profile", {}), ("database", {}), ("race", {"TORCH_NPU_SANITIZER": "1"})])
 def test_its_own_dump_profiler_and_sanitizer(client_environment, subject, settings, tmp_path):
     run(PYTHON, "-m", "softcann", "sdk", tmp_path / "cann", env=client_environment)   # with msprof in CANN's place
     environment = {**client_environment, **settings,
