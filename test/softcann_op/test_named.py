@@ -112,6 +112,40 @@ def test_masks_of_dropout(named):
         assert mask.le(1).all() and 0.65 < mask.float().mean() < 0.75
 
 
+def test_operators_of_the_first_generation(named):
+    """With what PyTorch never asks of them; what it does is compared in test/witness/first_generation.py."""
+    torch.manual_seed(2)
+    m, x, y = torch.randn(4, 4) + 4 * torch.eye(4), torch.randn(4, 3), torch.randn(2, 4, 5)
+    rows, places = torch.tensor([2, 0]), torch.tensor([[1, 2], [0, 3]])
+    ordered = x.sort(1).values
+    values = torch.linalg.svdvals(x)
+    for name, inputs, expected, attributes in [
+            ("MatrixInverse", [m], [m.inverse().t()], {"adjoint": True}),
+            ("MatrixTriangularSolve", [m, x], [torch.linalg.solve_triangular(m.tril().t(), x, upper=True)], {"lower": True, "adjoint": True}),
+            ("MatrixTriangularSolve", [m, x], [torch.linalg.solve_triangular(m.tril(), x, upper=False)], {}),
+            ("Svd", [x], [values], {"compute_uv": False}), ("LogMatrixDeterminant", [-m], list(torch.slogdet(-m)), {}),
+            ("Cdist", [y[:1], y[1:]], [(y[:1] - y[1:]).abs().amax(-1)], {"p": -1.0}),
+            ("Cross", [x, x.flip(0)], [torch.linalg.cross(x, x.flip(0), dim=1)], {}),
+            ("RepeatInterleave", [x, torch.tensor([2])], [x.repeat_interleave(2)], {}),
+            ("ScatterUpdate", [x, rows, x[:2] + 1], [x.index_put((rows,), x[:2] + 1)], {}),
+            ("ScatterNdUpdate", [y, places, torch.ones(2, 5)], [y.index_put(tuple(places.t()), torch.ones(2, 5))], {}),
+            ("ScatterNdAdd", [torch.tensor([2**40, 1]), torch.tensor([[0], [0]]), torch.tensor([1, 1])], [torch.tensor([2**40 + 2, 1])], {}),
+            ("SearchSorted", [ordered, ordered], [torch.searchsorted(ordered, ordered, right=True)], {"right": True}),
+            ("PadV3", [x, [1, 2, 0, 1]], [F.pad(x[None], (0, 1, 1, 2), mode="replicate")[0]], {"mode": "edge", "paddings_contiguous": True}),
+            ("ReduceSum", [x, None], [x.sum()], {}), ("Renorm", [x], [torch.renorm(x, 2, 1, 1.0)], {"p": 2.0, "dim": 1, "maxnorm": 1.0}),
+            ("TensorEqual", [x, x[:2]], [torch.tensor(False)], {}), ("Pdist", [x], [F.pdist(x, 1)], {"p": 1.0}),
+            ("FillDiagonal", [torch.zeros(7, 3)], [torch.zeros(7, 3).fill_diagonal_(2, wrap=True)], {"fill_value": 2.0, "wrap": True}),
+            ("SoftMarginLossGrad", [x, x.sign(), torch.ones(4, 3)], [-x.sign() * torch.sigmoid(-x.abs())], {"reduction": "none"})]:
+        for actual, wanted in zip(named(name, inputs, [torch.empty(e.shape, dtype=e.dtype) for e in expected], **attributes), expected):
+            close(actual, wanted, 1e-4)
+    bits = named("StatelessDropOutGenMask", [[8, 100], [0.7], [3], [5], [0, 10]], [torch.empty(112, dtype=torch.uint8)])[0]
+    assert 0.6 < (bits.unsqueeze(1) >> torch.arange(8) & 1).float().mean() < 0.8
+    with pytest.raises(RuntimeError, match="differ before and after"):
+        named("Im2col", [torch.ones(1, 1, 4, 4)], [torch.empty(1, 9, 9)], ksizes=[3, 3], pads=[0, 1, 0, 1])
+    with pytest.raises(RuntimeError, match="data_format NDHWC is not supported"):
+        named("AvgPool3D", [torch.ones(1, 1, 2, 2, 2)], [torch.empty(1, 1, 1, 1, 1)], ksize=[2, 2, 2], strides=[2, 2, 2], pads=[0] * 6)
+
+
 def in_columns_of_blocks(x):
     """A matrix as FRACTAL_NZ has it: blocks of 16 x 16, a column of blocks after the other."""
     rows, columns = -(-x.size(0) // 16), -(-x.size(1) // 16)

@@ -5,6 +5,7 @@ Runs in that package's own environment; knows nothing of this repository. Each f
 import csv
 import json
 import pathlib
+import sqlite3
 import sys
 
 import numpy
@@ -63,6 +64,30 @@ def profile():
     assert relu[0]["Input Data Types"] == relu[0]["Output Data Types"] == "FLOAT"
     assert {row["Accelerator Core"] for row in rows} == {"AI_CORE", "AI_VECTOR_CORE"}
     assert all(float(row["Duration(us)"]) > 0 for row in rows)
+
+
+def database():
+    """Its profiler's tables in a database: a mark on a stream belongs to a task of the device, and the client's operators to CANN's calls."""
+    profiler, x = torch_npu.profiler, torch.randn(32, 64).npu()
+    settings = profiler._ExperimentalConfig(profiler_level=profiler.ProfilerLevel.Level1, export_type=[profiler.ExportType.Db], mstx=True)
+    with profiler.profile(on_trace_ready=profiler.tensorboard_trace_handler(str(FOLDER / "database")), experimental_config=settings):
+        number = torch.npu.mstx.range_start("mine", torch.npu.current_stream())
+        torch.relu(x @ x.t())
+        torch.npu.mstx.range_end(number)
+        torch.npu.synchronize()
+    path, = (FOLDER / "database").glob("*_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler*.db")
+    found = sqlite3.connect(path)
+    begin, end, mark_begin, mark_end = found.execute(
+        "SELECT TASK.startNs, TASK.endNs, MSTX_EVENTS.startNs, MSTX_EVENTS.endNs FROM MSTX_EVENTS JOIN TASK USING (connectionId) "
+        "JOIN STRING_IDS ON id = message WHERE value = 'mine'").fetchone()
+    assert mark_begin <= begin < end and mark_begin < mark_end
+    within = found.execute(
+        "SELECT COUNT(*) FROM TASK JOIN COMPUTE_TASK_INFO USING (globalTaskId) WHERE startNs >= ? AND endNs <= ?", (begin, end)).fetchone()
+    assert within[0] >= 2
+    joined = found.execute(
+        "SELECT DISTINCT text.value FROM PYTORCH_API JOIN CONNECTION_IDS AS ids ON ids.id = PYTORCH_API.connectionId "
+        "JOIN CANN_API ON CANN_API.connectionId = ids.connectionId JOIN STRING_IDS AS text ON text.id = PYTORCH_API.name").fetchall()
+    assert {("aclnnMatmul",), ("aclnnRelu",)} <= set(joined), joined
 
 
 def race():

@@ -130,7 +130,7 @@ def test_float4_of_a_device_that_has_it(client_environment, tmp_path):
     assert "passed" in run(PYTHON, CLIENT.with_name("few_bits.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
 
 
-@pytest.mark.parametrize("subject, settings", [("dump", {}), ("profile", {}), ("race", {"TORCH_NPU_SANITIZER": "1"})])
+@pytest.mark.parametrize("subject, settings", [("dump", {}), ("profile", {}), ("database", {}), ("race", {"TORCH_NPU_SANITIZER": "1"})])
 def test_its_own_dump_profiler_and_sanitizer(client_environment, subject, settings, tmp_path):
     run(PYTHON, "-m", "softcann", "sdk", tmp_path / "cann", env=client_environment)   # with msprof in CANN's place
     environment = {**client_environment, **settings,
@@ -150,6 +150,11 @@ def test_overflow_of_a_device_that_saturates(client_environment, soc, tmp_path):
 def test_internal_formats(client_environment, soc, tmp_path):
     output = run(PYTHON, CLIENT.with_name("internal_formats.py"), env={**client_environment, "SOFTCANN_SOC": soc}, cwd=tmp_path, timeout=600)
     assert "passed" in output.splitlines()
+
+
+def test_operators_by_name_of_the_first_generation(client_environment, tmp_path):
+    environment = {**client_environment, "SOFTCANN_SOC": "Ascend910A"}
+    assert "passed" in run(PYTHON, CLIENT.with_name("first_generation.py"), env=environment, cwd=tmp_path, timeout=600).splitlines()
 
 
 def test_extension_built_for_the_published_client(client_environment, tmp_path):

@@ -4,18 +4,20 @@ import os
 import socket
 import sqlite3
 import time
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Sequence, Set, Tuple
 
 from ._msprof_export import write_device_info
 from ._msprof_spans import collectives, rank_of
-from ._msprof_tables import SINGLE, Mark, Profile, Task, read
+from ._msprof_tables import SINGLE, Call, Mark, Profile, Task, read
 
-API_TYPES = {"acl": 20000, "model": 15000, "node": 10000, "communication": 5500, "runtime": 5000, "mstx": 50004}
+# Numbers from 50001 on are of the frameworks', which add to this table.
+API_TYPES = {"acl": 20000, "model": 15000, "node": 10000, "communication": 5500, "runtime": 5000}
 HCCL_TYPES = {"int8": 0, "int16": 1, "int32": 2, "float16": 3, "float32": 4, "int64": 5, "uint64": 6, "uint8": 7, "uint16": 8,
               "uint32": 9, "float64": 10, "bfloat16": 11}
 MARK_TYPES = {"marker": 0, "push_pop": 1, "start_end": 2, "mark_ex": 3}
 FIRST_MARK = 4_000_000_000   # marks' connections with their tasks are numbered from here, beside those of calls
 UNKNOWN = 2**32 - 1
+COMPUTING = "AI_CORE", "AI_VECTOR_CORE"
 DEFAULT_DOMAIN = 2**16 - 1
 TABLES: Dict[str, Tuple[str, ...]] = {
     "STRING_IDS": ("id INTEGER PRIMARY KEY", "value TEXT"),
@@ -74,6 +76,13 @@ def _task_of(mark: Mark, connection: int, number: int, pid: int, strings: _Strin
     return (mark.device_begin, mark.device_end, mark.device, connection, number, pid, kind, SINGLE, mark.stream, None, None)
 
 
+def _levels(call: Call, launches: Set[int]) -> Iterator[Tuple[str, str]]:
+    """A call has a row; one that launched an operator another, of the node, by which frameworks find what theirs launched."""
+    yield call.level, call.name
+    if call.number in launches:
+        yield "node", "launch"
+
+
 def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
     strings, pid = _Strings(), int(profile.info.get("pid", 0))
     process, host = pid << 32, socket.gethostname()
@@ -82,6 +91,7 @@ def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
     marks = [(FIRST_MARK + number, mark) for number, mark in enumerate(profile.marks) if mark.kind in MARK_TYPES]
     on_device = enumerate([(connection, mark) for connection, mark in marks if mark.device_begin], len(numbered))
     tasks_of_marks = [_task_of(mark, connection, number, pid, strings) for number, (connection, mark) in on_device]
+    launches = {task.call for task in profile.tasks if task.core in COMPUTING}
     ends = [task.end for task in profile.tasks] + [call.end for call in profile.calls]
     rows: Dict[str, List[Sequence[Any]]] = {
         "ENUM_API_TYPE": [(number, name) for name, number in API_TYPES.items()],
@@ -94,13 +104,13 @@ def _rows(profile: Profile) -> Dict[str, List[Sequence[Any]]]:
         "RANK_DEVICE_MAP": [(rank_of(profile), device) for device in devices],
         "TASK": [*(_task(number, task, pid, strings) for number, task in numbered), *tasks_of_marks],
         "COMPUTE_TASK_INFO": [_computed(number, task, strings) for number, task in numbered
-                              if task.core in ("AI_CORE", "AI_VECTOR_CORE")],
+                              if task.core in COMPUTING],
         "COMMUNICATION_OP": [
             (strings(one.name), one.task.begin, one.task.end, None, strings(one.group), number, 0, 0,
              HCCL_TYPES.get(one.dtype), None, one.elements, strings(one.name.partition("__")[0] + "_"), one.task.device)
             for number, one in enumerate(collectives(profile))],
-        "CANN_API": [(call.begin, call.end, API_TYPES[call.level], process | call.thread, call.number, strings(call.name))
-                     for call in profile.calls],
+        "CANN_API": [(call.begin, call.end, API_TYPES[level], process | call.thread, call.number, strings(name))
+                     for call in profile.calls for level, name in _levels(call, launches)],
         "MSTX_EVENTS": [_mark(mark, connection, process, strings) for connection, mark in marks]}
     rows["STRING_IDS"] = [(number, text) for text, number in strings.items()]
     return rows

@@ -77,3 +77,25 @@ NAMED(SwishGrad) {
   const at::Tensor gate = at::sigmoid(x * scale);
   put(call.out(0), widened(call.in(0)) * gate * (1 + x * scale * (1 - gate)));
 }
+
+namespace {
+
+// One slope for all, or one for each channel.
+at::Tensor slopes(const at::Tensor& weight, const at::Tensor& x) {
+  Integers shape(static_cast<size_t>(std::max<int64_t>(x.dim(), 1)), 1);
+  shape[shape.size() > 1 ? 1 : 0] = weight.numel();
+  return widened(weight).reshape(shape);
+}
+
+}  // namespace
+
+NAMED(PRelu) {
+  const at::Tensor x = widened(call.in(0));
+  put(call.out(0), at::where(x.gt(0), x, x * slopes(call.in(1), x)));
+}
+// The gradient, x, the slopes.
+NAMED(PReluGrad) {
+  const at::Tensor by = widened(call.in(0)), x = widened(call.in(1)), slope = slopes(call.in(2), x);
+  put(call.out(0), at::where(x.gt(0), by, by * slope));
+  put_reshaped(call.out(1), at::where(x.gt(0), 0.0, by * x).sum_to_size(slope.sizes()));
+}

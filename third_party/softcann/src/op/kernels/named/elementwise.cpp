@@ -1,5 +1,6 @@
 // Operators that clients name: one element at a time.
 #include <cmath>
+#include <limits>
 
 #include "op/kernels/common.h"
 #include "op/named.h"
@@ -109,3 +110,19 @@ NAMED(Lerp) {
 NAMED(Identity) { put(call.out(0), call.in(0)); }
 NAMED(TransData) { put(call.out(0), call.in(0)); }
 NAMED(Cast) { put(call.out(0), call.in(0)); }
+
+NAMED(LeftShift) { put(call.out(0), at::bitwise_left_shift(call.in(0), call.in(1))); }
+NAMED(RightShift) { put(call.out(0), at::bitwise_right_shift(call.in(0), call.in(1))); }
+NAMED(IsClose) {
+  put(call.out(0), at::isclose(call.in(0), call.in(1), call.attribute("rtol", 1e-5F), call.attribute("atol", 1e-8F),
+                               call.attribute("equal_nan", false)));
+}
+NAMED(TensorEqual) {
+  put_reshaped(call.out(0),
+               at::scalar_tensor(call.in(0).sizes() == call.in(1).sizes() && at::equal(call.in(0), call.in(1)), at::kBool));
+}
+NAMED(NanToNum) {
+  put(call.out(0),
+      at::nan_to_num(call.in(0), call.attribute("nan", 0.0F), call.attribute("posinf", std::numeric_limits<float>::max()),
+                     call.attribute("neginf", std::numeric_limits<float>::lowest())));
+}

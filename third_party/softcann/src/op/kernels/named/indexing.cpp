@@ -110,3 +110,70 @@ NAMED(MaskedFillRange) {
   }
   put(call.out(0), result);
 }
+
+NAMED(Gather) { put_reshaped(call.out(0), call.in(0).index_select(0, call.in(1).to(at::kLong).flatten())); }
+// x, what is 0 where x is replaced, and by what.
+NAMED(IndexFillD) { put(call.out(0), at::where(call.in(1).eq(0), call.in(2).to(call.in(0).scalar_type()), call.in(0))); }
+
+namespace {
+
+// Each row of the indices leads to a place of the first dimensions.
+at::Tensor scattered(const Named& call, bool accumulate) {
+  c10::List<std::optional<at::Tensor>> places;
+  for (const at::Tensor& each : call.in(1).to(at::kLong).unbind(-1)) places.push_back(each);
+  return in_single(call.in(0)).index_put(places, in_single(call.in(2)), accumulate);
+}
+
+}  // namespace
+
+NAMED(ScatterNdUpdate) { put(call.out(0), scattered(call, false)); }
+NAMED(ScatterNdAdd) { put(call.out(0), scattered(call, true)); }
+NAMED(ScatterUpdate) { put(call.out(0), call.in(0).index_put({call.in(1).to(at::kLong)}, call.in(2))); }
+// x and how often, for all or for each; an axis of 1000 stands for x as one line.
+NAMED(RepeatInterleave) {
+  const auto axis = call.attribute<int64_t>("axis", 1000);
+  put_reshaped(call.out(0), at::repeat_interleave(call.in(0), call.in(1).to(at::kLong).flatten(),
+                                                  axis == 1000 ? std::nullopt : std::optional(axis)));
+}
+NAMED(SearchSorted) {
+  put(call.out(0), at::searchsorted(call.in(0), call.in(1), false, call.attribute("right", false), std::nullopt,
+                                    call.in(2).defined() ? std::optional(call.in(2).to(at::kLong)) : std::nullopt));
+}
+NAMED(FillDiagonal) {
+  put(call.out(0), call.in(0).clone().fill_diagonal_(call.attribute("fill_value", 0.0F), call.attribute("wrap", false)));
+}
+NAMED(ShuffleChannel) { put(call.out(0), at::channel_shuffle(call.in(0), call.attribute<int64_t>("group", 1))); }
+NAMED(Histogram) {
+  put(call.out(0), at::histc(widened(call.in(0)), call.attribute<int64_t>("bins", 100), call.attribute("min", 0.0F),
+                             call.attribute("max", 0.0F)));
+}
+// What is left of each run, the run that each element is of, the lengths of the runs; an axis of 1000 stands for one line.
+NAMED(UniqueConsecutive) {
+  const auto axis = call.attribute<int64_t>("axis", 1000);
+  const bool inverse = call.attribute("return_idx", false), counts = call.attribute("return_counts", false);
+  const auto [values, runs, lengths] =
+      at::unique_consecutive(call.in(0), inverse, counts, axis == 1000 ? std::nullopt : std::optional(axis));
+  call.give(0, values);
+  if (inverse) call.give(1, runs);
+  if (counts) call.give(2, lengths);
+}
+// The table, indices, where bags begin, weights: sums, means or maxima, and what their gradients want.
+NAMED(EmbeddingBag) {
+  const auto mode = call.attribute<std::string>("mode", "mean");
+  TORCH_CHECK(mode == "sum" || mode == "mean" || mode == "max", "mode ", mode, " is not known");
+  const auto padding = call.attribute<int64_t>("padding_idx", -1);  // below 0: none
+  const auto [bags, bag_of, sizes, greatest] = at::embedding_bag(
+      widened(call.in(0)), call.in(1).to(at::kLong), call.in(2).to(at::kLong), call.attribute("scale_grad_by_freq", false),
+      mode == "sum"    ? 0
+      : mode == "mean" ? 1
+                       : 2,
+      false, call.in(3).defined() ? std::optional(widened(call.in(3))) : std::nullopt,
+      call.attribute("include_last_offset", false), padding < 0 ? std::nullopt : std::optional(padding));
+  put(call.out(0), bags);
+  size_t i = 1;
+  for (const at::Tensor& each : {bag_of, sizes, greatest}) {
+    if (i < call.outputs() && call.all_outputs()[i].defined() && call.out(i).numel() == each.numel())
+      put_reshaped(call.out(i), each);
+    ++i;
+  }
+}

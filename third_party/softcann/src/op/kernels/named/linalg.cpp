@@ -1,4 +1,7 @@
-// Operators that clients name: products of matrices and distances.
+// Operators that clients name: products of matrices, their factors, distances.
+#include <algorithm>
+#include <limits>
+
 #include "op/kernels/common.h"
 #include "op/named.h"
 
@@ -49,4 +52,49 @@ NAMED(CdistGrad) {
     if (p < 1) slope = at::where(difference == 0, 0.0, slope);
   }
   put(call.out(0), (by * slope).sum({-2}));
+}
+
+// Both expanded to [..., P, R, M].
+NAMED(Cdist) {
+  const double p = call.attribute("p", 2.0F);
+  const at::Tensor difference = widened(call.in(0)) - widened(call.in(1));
+  put(call.out(0), at::linalg_vector_norm(difference, p < 0 ? std::numeric_limits<double>::infinity() : p, {-1}));
+}
+NAMED(Pdist) { put(call.out(0), at::pdist(widened(call.in(0)), call.attribute("p", 2.0F))); }
+NAMED(Cross) {
+  auto dim = call.attribute<int64_t>("dim", -65530);
+  if (dim == -65530) {  // the first of three elements
+    const auto sizes = call.in(0).sizes();
+    dim = std::find(sizes.begin(), sizes.end(), 3) - sizes.begin();
+  }
+  put(call.out(0), at::linalg_cross(widened(call.in(0)), widened(call.in(1)), dim));
+}
+
+NAMED(Qr) {
+  const auto [q, r] = at::linalg_qr(widened(call.in(0)), call.attribute("full_matrices", false) ? "complete" : "reduced");
+  put(call.out(0), q);
+  put(call.out(1), r);
+}
+// Values, u and v, which is not transposed.
+NAMED(Svd) {
+  const auto [u, values, transposed] = at::linalg_svd(widened(call.in(0)), call.attribute("full_matrices", false));
+  put(call.out(0), values);
+  if (!call.attribute("compute_uv", true)) return;
+  put(call.out(1), u);
+  put(call.out(2), transposed.mT());
+}
+NAMED(MatrixInverse) {
+  const at::Tensor x = widened(call.in(0));
+  put(call.out(0), at::linalg_inv(call.attribute("adjoint", false) ? x.mH() : x));
+}
+NAMED(MatrixTriangularSolve) {
+  const bool lower = call.attribute("lower", true), adjoint = call.attribute("adjoint", false);
+  const at::Tensor a = widened(call.in(0));
+  put(call.out(0), at::linalg_solve_triangular(adjoint ? a.mH() : a, widened(call.in(1)), lower == adjoint));
+}
+// The sign and the logarithm of what it is of.
+NAMED(LogMatrixDeterminant) {
+  const auto [sign, logarithm] = at::linalg_slogdet(widened(call.in(0)));
+  put(call.out(0), sign);
+  put(call.out(1), logarithm);
 }

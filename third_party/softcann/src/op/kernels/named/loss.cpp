@@ -103,3 +103,55 @@ NAMED(NLLLossGrad) {
   put(call.out(0), at::nll_loss_backward(widened(call.in(1)), widened(call.in(0)), call.in(2).to(at::kLong), widened(call.in(3)),
                                          reduction_of(call), call.attribute<int64_t>("ignore_index", -100), widened(call.in(4))));
 }
+
+// The loss, and which classes are targets.
+NAMED(MultilabelMarginLoss) {
+  const auto [loss, targets] =
+      at::multilabel_margin_loss_forward(widened(call.in(0)), call.in(1).to(at::kLong), reduction_of(call));
+  put(call.out(0), loss);
+  put_reshaped(call.out(1), targets);
+}
+NAMED(SoftMarginLoss) { put(call.out(0), at::soft_margin_loss(widened(call.in(0)), widened(call.in(1)), reduction_of(call))); }
+// The prediction, the label, the gradient.
+NAMED(SoftMarginLossGrad) {
+  const at::Tensor predicted = widened(call.in(0)), label = widened(call.in(1));
+  put(call.out(0), spread(call, widened(call.in(2)), -label * at::sigmoid(-label * predicted)));
+}
+
+namespace {
+
+struct Ctc {
+  explicit Ctc(const Named& call, size_t first)
+      : probabilities(widened(call.in(first))),
+        targets(call.in(first + 1).to(at::kLong)),
+        steps(call.integers(first + 2)),
+        lengths(call.integers(first + 3)),
+        // The client adds the length of the longest target times how many labels there are.
+        blank(call.attribute<int64_t>("blank", 0) % std::max<int64_t>(probabilities.size(-1), 1)),
+        infinite_is_zero(call.attribute("zero_infinity", false)) {
+    std::tie(losses, alpha) = at::_ctc_loss(probabilities, targets, steps, lengths, blank, infinite_is_zero);
+  }
+  at::Tensor probabilities, targets;
+  Integers steps, lengths;
+  int64_t blank;
+  bool infinite_is_zero;
+  at::Tensor losses, alpha;
+};
+
+}  // namespace
+
+// Logarithms of probabilities, targets, lengths of both. The table of the forward pass is put where there is room for more.
+NAMED(CTCLossV2) {
+  const Ctc ctc(call, 0);
+  put(call.out(0), ctc.losses);
+  const at::Tensor& room = call.out(1);
+  TORCH_CHECK(room.dim() == 3 && room.size(2) >= ctc.alpha.size(2), "log_alpha ", room.sizes(), " has no room for ",
+              ctc.alpha.sizes());
+  put(room.narrow(2, 0, ctc.alpha.size(2)), ctc.alpha);
+}
+// The gradient before the same inputs, and both results behind them, which are computed again.
+NAMED(CTCLossV2Grad) {
+  const Ctc ctc(call, 1);
+  put(call.out(0), at::_ctc_loss_backward(widened(call.in(0)), ctc.probabilities, ctc.targets, ctc.steps, ctc.lengths, ctc.losses,
+                                          ctc.alpha, ctc.blank, ctc.infinite_is_zero));
+}

@@ -175,3 +175,17 @@ NAMED(BNInferGrad) {
   const at::Tensor by = widened(call.in(0));
   put(call.out(0), by * of_channels(widened(call.in(1)) * (widened(call.in(2)) + call.attribute("epsilon", 1e-4F)).rsqrt(), by));
 }
+
+// By what the parts along a dimension are multiplied, so that none has a norm above maxnorm; or the parts themselves.
+NAMED(Renorm) {
+  const at::Tensor x = widened(call.in(0));
+  const double most = call.attribute("maxnorm", 1.0F);
+  Integers others;
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    if (d != at::maybe_wrap_dim(call.attribute<int64_t>("dim", 0), x.dim())) others.push_back(d);
+  }
+  const at::Tensor norms = at::linalg_vector_norm(x, call.attribute("p", 2.0F), others, true);
+  const at::Tensor factors = at::where(norms.gt(most), most / (norms + 1e-7), 1.0);
+  if (call.out(0).numel() == factors.numel()) return put_reshaped(call.out(0), factors);
+  put(call.out(0), x * factors);
+}

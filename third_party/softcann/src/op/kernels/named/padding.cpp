@@ -26,8 +26,17 @@ NAMED(Pad) { put(call.out(0), at::constant_pad_nd(call.in(0), from_last(call.int
 // x, pads, the value.
 NAMED(PadV3) {
   const auto mode = call.attribute<std::string>("mode", "constant");
-  TORCH_CHECK(mode == "constant" && call.attribute("paddings_contiguous", true),
-              "only contiguous pads of a constant are supported");
+  TORCH_CHECK((mode == "constant" || mode == "edge") && call.attribute("paddings_contiguous", true),
+              "only contiguous pads of a constant or of the edge are supported");
+  if (mode == "edge") {
+    at::Tensor made = call.in(0);
+    const Integers pads = call.integers(1);
+    for (int64_t d = 0; d < made.dim(); ++d) {
+      const int64_t size = made.size(d), before = pads.at(2 * d), after = pads.at(2 * d + 1);
+      if (before != 0 || after != 0) made = made.index_select(d, at::arange(-before, size + after).clamp(0, size - 1));
+    }
+    return put(call.out(0), made);
+  }
   put(call.out(0),
       at::constant_pad_nd(call.in(0), from_last(call.integers(1)), call.in(2).defined() ? call.in(2).item() : at::Scalar(0)));
 }

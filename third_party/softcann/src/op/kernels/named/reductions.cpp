@@ -6,16 +6,23 @@
 
 using namespace softcann::op;
 
+namespace {
+
+// None, or an input that is left out: all.
+Integers axes_of(const Named& call) { return call.in(1).defined() ? call.integers(1) : Integers(); }
+
+}  // namespace
+
 // x and the axes, of which none means all.
-NAMED(ReduceSum) { put(call.out(0), widened(call.in(0)).sum(call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMean) { put(call.out(0), widened(call.in(0)).mean(call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMax) { put(call.out(0), at::amax(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
-NAMED(ReduceMin) { put(call.out(0), at::amin(call.in(0), call.integers(1), call.attribute("keep_dims", false))); }
+NAMED(ReduceSum) { put(call.out(0), widened(call.in(0)).sum(axes_of(call), call.attribute("keep_dims", false))); }
+NAMED(ReduceMean) { put(call.out(0), widened(call.in(0)).mean(axes_of(call), call.attribute("keep_dims", false))); }
+NAMED(ReduceMax) { put(call.out(0), at::amax(call.in(0), axes_of(call), call.attribute("keep_dims", false))); }
+NAMED(ReduceMin) { put(call.out(0), at::amin(call.in(0), axes_of(call), call.attribute("keep_dims", false))); }
 NAMED(ReduceAll) {
-  put(call.out(0), call.in(0).to(at::kBool).all(at::OptionalIntArrayRef(call.integers(1)), call.attribute("keep_dims", false)));
+  put(call.out(0), call.in(0).to(at::kBool).all(at::OptionalIntArrayRef(axes_of(call)), call.attribute("keep_dims", false)));
 }
 NAMED(ReduceAny) {
-  put(call.out(0), call.in(0).to(at::kBool).any(at::OptionalIntArrayRef(call.integers(1)), call.attribute("keep_dims", false)));
+  put(call.out(0), call.in(0).to(at::kBool).any(at::OptionalIntArrayRef(axes_of(call)), call.attribute("keep_dims", false)));
 }
 NAMED(ReduceProd) {
   at::Tensor made = call.in(0);

@@ -100,3 +100,9 @@ NAMED(Range) {
 }
 // Start, end, how many.
 NAMED(LinSpace) { put(call.out(0), at::linspace(call.number(0), call.number(1), call.integers(2)[0])); }
+
+// The input has as many elements as there are steps.
+NAMED(LogSpaceD) {
+  put(call.out(0), at::logspace(call.attribute("start", 0.0F), call.attribute("end", 0.0F), call.attribute<int64_t>("steps", 100),
+                                call.attribute("base", 10.0F), at::kFloat));
+}
