@@ -67,7 +67,8 @@ void quotient(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) 
 // One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
 // there; negation wraps around, as an NPU does.
 void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
-  const auto type = out.scalar_type();
+  const auto result = out.scalar_type();
+  const auto type = result == at::kInt || result == at::kLong ? result : at::result_type(self, other);
   if (mode == truncated && (type == at::kInt || type == at::kLong)) {
     const at::Tensor divisor = other.to(type), negates = divisor.eq(-1);
     if (negates.any().item<bool>()) {
