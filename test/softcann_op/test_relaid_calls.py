@@ -50,9 +50,10 @@ def test_results_of_another_shape_are_refused(record):
 
 
 # Those in which wrong_calls.py once found something, and some of each family of kernels.
-ATTACKED = ("aclnnAdd,aclnnAdaptiveAvgPool2dBackward,aclnnAvgPool2dBackward,aclnnBatchNorm,aclnnBatchNormBackward,aclnnBincount,aclnnConvolution,"
-            "aclnnConvolutionBackward,aclnnGroupedMatmulV4,aclnnIndex,aclnnInverse,aclnnLogSoftmaxBackward,aclnnMoeComputeExpertTokens,aclnnOneHot,"
-            "aclnnRmsNormGrad,aclnnROIAlign,aclnnSort,aclnnSwiGluQuantV2")
+ATTACKED = ("aclnnAdd,aclnnAdaptiveAvgPool2dBackward,aclnnAdaptiveMaxPool2dBackward,aclnnAvgPool2dBackward,aclnnBatchNorm,aclnnBatchNormBackward,"
+            "aclnnBincount,aclnnConstantPadNd,aclnnConvolution,aclnnConvolutionBackward,aclnnCtcLossBackward,aclnnFusedInferAttentionScoreV3,"
+            "aclnnGridSampler2DBackward,aclnnGroupedMatmulV4,aclnnIndex,aclnnInverse,aclnnLogSoftmaxBackward,aclnnMoeComputeExpertTokens,"
+            "aclnnMoeInitRoutingV3,aclnnOneHot,aclnnReplicationPad2dBackward,aclnnRmsNormGrad,aclnnROIAlign,aclnnSort,aclnnSwiGluQuantV2,aclnnUnfoldGrad")
 
 
 def test_wrong_arguments_do_no_harm(record, tmp_path):

@@ -68,6 +68,8 @@ def one_hot(**others):
     ("aclnnBincount", dict(self=torch.tensor([1, 2**40]), minlength=0, out=torch.zeros(3, dtype=torch.int64))),
     ("aclnnMoeComputeExpertTokens", dict(sortedExperts=torch.tensor([0, 1], dtype=torch.int32), numExperts=2**31 - 1,
                                          out=torch.zeros(2, dtype=torch.int32))),
+    ("aclnnRoiAlign", dict(self=IMAGE, rois=REGIONS[:, 1:], batchIndices=torch.zeros(1, dtype=torch.int32), mode="avg", outputHeight=1 << 26,
+                           outputWidth=1, samplingRatio=1, spatialScale=1.0, out=torch.zeros(1, 3, 1, 1))),
     ("aclnnROIAlign", dict(self=IMAGE, rois=REGIONS, pooledHeight=1, pooledWidth=1, sampleNum=2**31 - 1, spatialScale=1.0,
                            out=torch.zeros(1, 3, 1, 1))),
     *(("aclnnConvolution", {**CONVOLUTION, **wrong}) for wrong in (

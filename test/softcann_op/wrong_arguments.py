@@ -38,7 +38,7 @@ def described(tensor, shape, contents):
 
 
 def of_values(tensor, values):
-    return described(tensor, values.shape, values.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes() if values.numel() else b"")
+    return described(tensor, values.shape, values.contiguous().numpy().tobytes() if values.numel() else b"")
 
 
 def of_shape(tensor, shape, contents):

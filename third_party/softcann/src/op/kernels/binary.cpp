@@ -74,7 +74,8 @@ void power(const at::Tensor& self, const at::Scalar& exponent, at::Tensor& out) 
 }
 
 void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
-  const auto type = out.scalar_type();
+  const auto result = out.scalar_type();
+  const auto type = result == at::kInt || result == at::kLong ? result : at::result_type(self, other);
   if (mode == truncated && (type == at::kInt || type == at::kLong)) {
     const at::Tensor divisor = other.to(type), negates = divisor.eq(-1);
     if (negates.any().item<bool>()) {

@@ -64,7 +64,18 @@ at::Tensor roi_align_gradient(const at::Tensor& gradient, const at::Tensor& rois
 
 }  // namespace softcann::op
 
+namespace {
+
+// Before as many are made.
+void require_bins(int64_t height, int64_t width, const at::Tensor& out) {
+  TORCH_CHECK(out.dim() == 4 && out.size(2) == height && out.size(3) == width, "ROIAlign: ", height, " by ", width, " bins in ",
+              out.sizes());
+}
+
+}  // namespace
+
 OP(aclnnROIAlign) {
+  require_bins(pooledHeight, pooledWidth, out);
   put(out, roi_align(self, rois, {self.size(2), self.size(3), pooledHeight, pooledWidth, sampleNum, roiEndMode, spatialScale}));
 }
 OP(aclnnROIAlignBackward) {
@@ -113,11 +124,13 @@ at::Tensor roi_greatest(const at::Tensor& maps, const at::Tensor& rois, const Re
 }  // namespace
 
 OP_COST(aclnnRoiAlign, known_pooling(regions_cost(self, 4, rois, static_cast<double>(spatialScale), samplingRatio), mode)) {
+  require_bins(outputHeight, outputWidth, out);
   const RegionBins pooling{self.size(2), self.size(3), outputHeight, outputWidth, samplingRatio, 0, spatialScale};
   const at::Tensor regions = at::cat({batchIndices.to(at::kFloat).reshape({-1, 1}), widened(rois)}, 1);
   put(out, std::string_view(mode) == "max" ? roi_greatest(self, regions, pooling) : roi_align(self, regions, pooling));
 }
 OP_COST(aclnnRoiAlignV2, regions_cost(self, 5, boxes, static_cast<double>(spatialScale), samplingRatio)) {
+  require_bins(pooledHeight, pooledWidth, out);
   put(out, roi_align(self, boxes,
                      {self.size(2), self.size(3), pooledHeight, pooledWidth, samplingRatio, aligned ? 2 : 0, spatialScale}));
 }
