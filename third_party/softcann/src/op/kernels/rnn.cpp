@@ -56,6 +56,15 @@ void check_kept(std::initializer_list<at::TensorList> lists, const Shape& shape)
   }
 }
 
+// Rows of the weights are those of the gates, one behind the other.
+void require_gates(const Weights& weights, int64_t gates, int64_t size) {
+  const auto fits = [&](const at::Tensor& bias) { return !bias.defined() || bias.numel() == gates * size; };
+  TORCH_CHECK(weights.input.dim() == 2 && weights.hidden.dim() == 2 && weights.input.size(0) == gates * size &&
+                  weights.hidden.size(0) == gates * size && weights.hidden.size(1) == size && fits(weights.input_bias) &&
+                  fits(weights.hidden_bias),
+              "weights ", weights.input.sizes(), " and ", weights.hidden.sizes(), " of ", gates, " gates of ", size);
+}
+
 // The value of `rows` one step before each step in this direction; before the first, that of `initial`.
 at::Tensor previous(const Layout& layout, bool reverse, const at::Tensor& rows, const at::Tensor& initial) {
   const at::Tensor result = at::zeros_like(rows);
@@ -94,6 +103,7 @@ Layout layout_of(int64_t steps, int64_t batch, const at::Tensor& counts) {
 
 LstmSaved lstm_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h,
                        const at::Tensor& c) {
+  require_gates(weights, 4, h.size(1));
   const at::Tensor gates = product(x, weights.input, weights.input_bias);
   const std::vector<at::Tensor> all = gates.chunk(4, 1);
   LstmSaved kept{all[0], all[1], all[2], all[3], at::zeros({layout.rows, h.size(1)}, gates.options()), {}, {}};
@@ -140,6 +150,7 @@ LstmGradient lstm_backward(const Layout& layout, bool reverse, const LstmSaved& 
 }
 
 GruSaved gru_forward(const Layout& layout, bool reverse, const at::Tensor& x, const Weights& weights, const at::Tensor& h) {
+  require_gates(weights, 3, h.size(1));
   const at::Tensor gates = product(x, weights.input, weights.input_bias);
   const std::vector<at::Tensor> all = gates.chunk(3, 1);
   GruSaved kept{all[0], all[1], all[2], at::zeros({layout.rows, h.size(1)}, gates.options()), {}};
