@@ -1,5 +1,5 @@
-// Sums with tensors in COO format, on the NPU: what the gradients of an embedding with sparse=True and the optimizer's step
-// on its table are made of. Through the CPU they would take the whole table there and back.
+// Sums with and of tensors in COO format, on the NPU: what the gradients of an embedding with sparse=True and the optimizer's
+// step on its table are made of. Through the CPU they would take the whole table there and back.
 #include <ATen/SparseTensorImpl.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/Functions.h>
@@ -71,7 +71,32 @@ at::Tensor flatten_indices(const at::Tensor& indices, at::IntArrayRef size) {
   return flat;
 }
 
-TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) { m.impl("add.out", add_out); }
+// The values of each index added up, the indices in ascending order.
+at::Tensor coalesce(const at::Tensor& self) {
+  if (self.is_coalesced()) return self;
+  const auto sizes = self.sizes().slice(0, self.sparse_dim());
+  const auto values = self._values();
+  const auto flat = flatten_indices(self._indices(), sizes);
+  const auto [distinct, place, counts] = at::_unique2(flat, /*sorted=*/true, /*return_inverse=*/true);
+  std::vector<at::Tensor> rows(sizes.size());
+  auto rest = distinct;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    rows[dim] = rest.remainder(sizes[dim]);
+    rest = rest.floor_divide(sizes[dim]);
+  }
+  const auto indices = rows.empty() ? self._indices().slice(1, 0, distinct.size(0)) : at::stack(rows);
+  auto shape = values.sizes().vec();
+  shape.front() = distinct.size(0);
+  const auto type = values.scalar_type() == at::kBool ? at::kInt : values.scalar_type();  // a sum of bool is whether there is any
+  const auto sums = at::zeros(shape, values.options().dtype(type)).index_add_(0, place, values.to(type)).to(values.scalar_type());
+  return at::_sparse_coo_tensor_with_dims_and_tensors(self.sparse_dim(), self.dense_dim(), self.sizes(), indices, sums,
+                                                      self.options(), /*is_coalesced=*/true);
+}
+
+TORCH_LIBRARY_IMPL(aten, SparsePrivateUse1, m) {
+  m.impl("add.out", add_out);
+  m.impl("_coalesce", coalesce);
+}
 
 }  // namespace
 }  // namespace torch_npu::native

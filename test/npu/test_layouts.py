@@ -94,8 +94,23 @@ def test_sparse_moves_prints_and_is_saved(make):
 
 def test_operators_on_the_cpu_are_counted():
     torch_npu.reset_fallbacks()
-    coo("npu").coalesce()
-    assert torch_npu.fallbacks()["aten::_coalesce"]["calls"] == 1
+    torch.ones(2, 3, device="npu").sparse_mask(coo("npu").coalesce())
+    assert torch_npu.fallbacks()["aten::sparse_mask"]["calls"] == 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64, torch.bool])
+@pytest.mark.parametrize("size, sparse_dim", [((5,), 1), ((4, 3), 2), ((3, 4, 2), 2), ((2, 3, 2), 3), ((2, 3), 0)])
+def test_coalesce_adds_up_equal_indices_on_the_npu(size, sparse_dim, dtype):
+    torch.manual_seed(0)
+    for entries in (0, 1, 9):
+        rows = [torch.randint(0, n, (entries,)) for n in size[:sparse_dim]]
+        indices = torch.stack(rows) if rows else torch.empty(0, entries).long()
+        values = torch.randint(0, 3, (entries, *size[sparse_dim:])).to(dtype)
+        tensor = torch.sparse_coo_tensor(indices, values, size)
+        torch_npu.reset_fallbacks()
+        found, expected = tensor.to("npu").coalesce(), tensor.coalesce()
+        assert not torch_npu.fallbacks() and found.is_coalesced() and found.dtype == dtype
+        assert torch.equal(found.indices().cpu(), expected.indices()) and torch.equal(found.values().cpu(), expected.values())
 
 
 def test_operators_that_read_memory_whatever_the_device():
