@@ -38,6 +38,7 @@ AT_ONCE = {
     "aclnnMv": (torch.ones(2, 3), torch.ones(2), torch.empty(2), 0),
     "aclnnDot": (torch.ones(3), torch.ones(4), torch.empty(())),
     "aclnnAddmm": (torch.ones(2), torch.ones(2, 3), torch.ones(4, 2), 1, 1, torch.empty(2, 2), 0),
+    "aclnnGemm": (torch.ones(2, 3), torch.ones(3, 4), torch.ones(2, 4), 1.0, 1.0, 0, 1, torch.empty(2, 4), 0),
     "aclnnBaddbmm": (torch.ones(1, 2, 3), torch.ones(1, 2, 3), torch.ones(1, 2, 3), 1, 1, torch.empty(1, 2, 3), 0),
     "aclnnCat": ([torch.ones(2, 3), torch.ones(2, 4)], 0, torch.empty(4, 3)),
     "aclnnCat, rank": ([torch.ones(2, 3), torch.ones(2)], 0, torch.empty(4, 3)),
@@ -73,6 +74,9 @@ def test_what_only_looks_wrong_is_computed(call):
     out = torch.zeros(2, 1)
     call("aclnnGather", torch.arange(6.0).view(3, 2), 0, torch.tensor([[2], [0]]), out)   # shorter than it may be
     assert out.flatten().tolist() == [4, 0]
+    out = torch.zeros(2, 4)
+    call.named("aclnnGemm", A=torch.ones(3, 2), B=torch.ones(4, 3), C=out.clone(), alpha=1.0, beta=0.0, transA=1, transB=1, out=out)
+    assert out.eq(3).all()
     out = torch.zeros(2, 3)
     call("aclnnSoftmax", torch.ones(2, 3, dtype=torch.int32), 1, out)
     torch.testing.assert_close(out, torch.full((2, 3), 1 / 3))

@@ -18,8 +18,8 @@ double product_cost(const at::Tensor& a, const at::Tensor& b) {
   const double batches = b.dim() > 2 && b.numel() > a.numel() ? static_cast<double>(b.numel()) / inner / columns : 1;
   return gemm_cost(static_cast<double>(a.numel()) / inner, columns * batches, inner);
 }
-// Of factors that are multiplied as they are given; throws where they do not fit.
-double factors_cost(const at::Tensor& a, const at::Tensor& b) {
+// Of factors that are multiplied as they are.
+double fitting_cost(const at::Tensor& a, const at::Tensor& b) {
   if (a.defined() && b.defined() && a.dim() && b.dim()) require_factors(a, b);
   return product_cost(a, b);
 }
@@ -54,20 +54,20 @@ void batches_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& mat
 
 }  // namespace
 
-OP_COST(aclnnMm, factors_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
-OP_COST(aclnnMatmul, factors_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
-OP_COST(aclnnBatchMatMul, factors_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
-OP_COST(aclnnMv, factors_cost(self, vec)) { mv_into(out, self, vec); }
+OP_COST(aclnnMm, fitting_cost(self, mat2)) { of_any_format(out, self, mat2, mm_into); }
+OP_COST(aclnnMatmul, fitting_cost(self, mat2)) { of_any_format(out, self, mat2, matmul_into); }
+OP_COST(aclnnBatchMatMul, fitting_cost(self, mat2)) { of_any_format(out, self, mat2, batches_into); }
+OP_COST(aclnnMv, fitting_cost(self, vec)) { mv_into(out, self, vec); }
 OP_COST(aclnnDot, (require_factors(self, tensor), streamed_cost(self, tensor))) { put(out, at::dot(self, tensor)); }
 
-OP_COST(aclnnAddmm, factors_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
-OP_COST(aclnnInplaceAddmm, factors_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }
-OP_COST(aclnnAddmv, factors_cost(mat, vec)) {
+OP_COST(aclnnAddmm, fitting_cost(mat1, mat2)) { addmm_into(out, self, mat1, mat2, beta, alpha); }
+OP_COST(aclnnInplaceAddmm, fitting_cost(mat1, mat2)) { addmm_into(writable(selfRef), selfRef, mat1, mat2, beta, alpha); }
+OP_COST(aclnnAddmv, fitting_cost(mat, vec)) {
   at::Tensor column = out.unsqueeze(1);
   addmm_into(column, self.dim() ? self.unsqueeze(1) : self, mat, vec.unsqueeze(1), beta, alpha);
 }
-OP_COST(aclnnBaddbmm, factors_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
-OP_COST(aclnnInplaceBaddbmm, factors_cost(batch1, batch2)) { baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha); }
+OP_COST(aclnnBaddbmm, fitting_cost(batch1, batch2)) { baddbmm_into(out, self, batch1, batch2, beta, alpha); }
+OP_COST(aclnnInplaceBaddbmm, fitting_cost(batch1, batch2)) { baddbmm_into(selfRef, selfRef, batch1, batch2, beta, alpha); }
 namespace {
 
 // The sum over a batch of products is one product of the matrices side by side.
@@ -82,8 +82,8 @@ void addbmm_into(at::Tensor& out, const at::Tensor& self, const at::Tensor& batc
 
 }  // namespace
 
-OP_COST(aclnnAddbmm, factors_cost(batch1, batch2)) { addbmm_into(out, self, batch1, batch2, beta, alpha); }
-OP_COST(aclnnInplaceAddbmm, factors_cost(batch1, batch2)) {
+OP_COST(aclnnAddbmm, fitting_cost(batch1, batch2)) { addbmm_into(out, self, batch1, batch2, beta, alpha); }
+OP_COST(aclnnInplaceAddbmm, fitting_cost(batch1, batch2)) {
   addbmm_into(writable(selfRef), selfRef, batch1, batch2, beta, alpha);
 }
 
@@ -105,12 +105,12 @@ OP(aclnnInplaceAddr) { addr_into(selfRef, selfRef, vec1, vec2, betaOptional, alp
 OP(aclnnInplaceAddrV2) { addr_into(selfRef, selfRef, vec1, vec2, betaOptional, alphaOptional); }
 OP(aclnnGer) { at::mul_out(out, self.unsqueeze(1), vec2.unsqueeze(0)); }
 
-OP_COST(aclnnGemm, product_cost(A, B)) {
+OP_COST(aclnnGemm, fitting_cost(transA ? A.t() : A, transB ? B.t() : B)) {
   const at::Tensor a = transA ? A.t() : A, b = transB ? B.t() : B;
   addmm_into(out, C, a, b, static_cast<double>(beta), static_cast<double>(alpha));
 }
 // The published client's fused product: y = relu/gelu(x1 @ x2 + bias), or with another tensor added or multiplied.
-OP_COST(aclnnFusedMatmul, factors_cost(x1, x2)) {
+OP_COST(aclnnFusedMatmul, fitting_cost(x1, x2)) {
   const std::string_view kind = fusedOpType;
   at::Tensor product = at::empty(y.sizes(), y.options());
   matmul_into(product, x1, x2);
