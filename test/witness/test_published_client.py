@@ -12,6 +12,7 @@ import shlex
 import subprocess
 import sys
 import venv
+from importlib import metadata
 
 import pytest
 import torch
@@ -60,6 +61,24 @@ def leave_cuda_out(site):
     (site / "without_cuda.pth").write_text("import without_cuda\n")
 
 
+def distributions(*names):
+    """Those of this environment, with what they ask for, by name."""
+    found, wanted = {}, list(names)
+    while wanted:
+        name = re.sub("[-_.]+", "-", re.match(r"[\w.-]+", wanted.pop()).group()).lower()
+        if name not in found:
+            found[name] = metadata.distribution(name)
+            wanted += [each for each in found[name].requires or () if ";" not in each]
+    return found.values()
+
+
+def link_packages(site, *names):
+    """Packages of this environment in another one of the same Python."""
+    for distribution in distributions(*names):
+        for top in {file.parts[0] for file in distribution.files} - {"..", "__pycache__"}:
+            (site / top).symlink_to(distribution.locate_file(top))
+
+
 @pytest.fixture(scope="module")
 def client_environment():
     """Environment variables that point a process to softcann, in the venv with the client and the softcann wheel."""
@@ -67,23 +86,30 @@ def client_environment():
     if VERSION != DEFAULT_VERSION:
         packages.append("setuptools>=70.1")   # packages softcann below; the venv's own may be older, and this torch asks for none
     client = f"torch_npu=={VERSION}"   # asks for torch's build for CPUs in some versions, which PyPI does not have
-    stamp = FOLDER / "packages"
-    if not stamp.exists() or stamp.read_text() != " ".join([*packages, client]):
+    # Where the client's torch is the one that this tree was built with, it is that one, and so are softcann's libraries.
+    same_torch = torch.__version__.split("+")[0] == TORCH
+    stamp, wanted = FOLDER / "packages", " ".join([*packages, client, *(["linked"] if same_torch else [])])
+    made = stamp.exists() and stamp.read_text() == wanted
+    if not made:
         venv.create(PYTHON.parents[1], with_pip=True, clear=True)
-        run(PYTHON, "-m", "pip", "install", "-q", *packages, env=clean_environment())
+    site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
+    if not made:
+        if same_torch:
+            run(PYTHON, "-m", "pip", "uninstall", "-q", "-y", "setuptools", env=clean_environment())   # torch's comes with the rest
+            link_packages(pathlib.Path(site), "torch", "numpy", "pyyaml")
+        else:
+            run(PYTHON, "-m", "pip", "install", "-q", *packages, env=clean_environment())
         run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", client, env=clean_environment())
-        stamp.write_text(" ".join([*packages, client]))
+        stamp.write_text(wanted)
     dist = FOLDER / "dist"
     for old in dist.glob("*.whl"):
         old.unlink()
-    site = run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", env=clean_environment()).strip()
     if tuple(map(int, TORCH.split("."))) >= (2, 12) and next(pathlib.Path(site).glob("torch/lib/libc10_cuda.so"), None):
         leave_cuda_out(pathlib.Path(site))
-    # Where the client's torch is the one that this tree was built with, its libraries are what would be compiled again.
-    same_torch = {"SOFTCANN_LIBRARIES": str(LIBRARIES)} if torch.__version__.split("+")[0] == TORCH else {}
+    libraries = {"SOFTCANN_LIBRARIES": str(LIBRARIES)} if same_torch else {}
     run(sys.executable, "setup.py", "-q", "build", "--build-base", FOLDER / "build", "egg_info", "--egg-base", FOLDER,
         "bdist_wheel", "--bdist-dir", FOLDER / "bdist", "--dist-dir", dist, cwd=ROOT / "third_party" / "softcann",
-        env={**os.environ, **same_torch, "PYTHONPATH": site})   # setup.py compiles for the torch that it finds: the client's
+        env={**os.environ, **libraries, "PYTHONPATH": site})   # setup.py compiles for the torch that it finds: the client's
     wheel, = dist.glob("softcann-*.whl")
     run(PYTHON, "-m", "pip", "install", "-q", "--no-deps", "--force-reinstall", wheel, env=clean_environment())
 
