@@ -3,7 +3,7 @@
 #   bash ci/build.sh [--python=3.9|...|3.13] [--torch=X.Y] [--jobs=N] [--debug|--asan|--quick] [--no-softcann]
 # In build/ it keeps an environment for each Python, and for each minor of torch its headers and libraries (none of
 # its dependencies) and the objects, which know no Python but for the bindings: after one Python, the next is quick.
-# --quick compiles in two thirds of the time what is not to be shipped: in larger batches, and optimized less.
+# --quick compiles what is not to be shipped: optimized less, in three quarters of the time.
 # ci/versions.txt has the supported pairs. Building again compiles only what changed.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
@@ -15,7 +15,7 @@ for argument in "$@"; do
     --jobs=*) export MAX_JOBS=${argument#*=} ;;
     --debug) variant=-debug cmake_arguments+=' -DCMAKE_BUILD_TYPE=Debug' ;;
     --asan) variant=-asan cmake_arguments+=' -DTORCH_NPU_SANITIZE=address' ;;
-    --quick) variant=-quick cmake_arguments+=' -DCMAKE_BUILD_TYPE=Quick -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12' ;;
+    --quick) variant=-quick cmake_arguments+=' -DCMAKE_BUILD_TYPE=Quick' ;;
     --no-softcann) with_softcann=0 ;;
     -h | --help) sed -n '2,7s/^# \?//p' ci/build.sh; exit ;;
     *) die "unknown argument '$argument'; see bash ci/build.sh --help" ;;
