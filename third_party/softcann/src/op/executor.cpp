@@ -7,6 +7,7 @@
 #include <shared_mutex>
 #include <string>
 
+#include "op/call_cost.h"
 #include "op/checked.h"
 #include "op/collective.h"
 #include "op/dumping.h"
@@ -218,8 +219,6 @@ aclOpExecutor* snapshot(const aclOpExecutor& source) {
 }
 
 // Nanoseconds: a call, and memory streamed once.
-constexpr double call_ns = 400, ns_per_byte = 0.1;
-
 double default_cost(const aclOpExecutor& executor) {
   double total = 0;
   for_each_bit(executor.op->tensors, [&](int i) {
@@ -227,7 +226,7 @@ double default_cost(const aclOpExecutor& executor) {
   });
   for_each_bit(executor.op->tensor_lists, [&](int i) {
     if (const auto* list = static_cast<const aclTensorList*>(executor.slots[i].object)) {
-      for (const at::Tensor& tensor : list->values) total += bytes(tensor) + call_ns / ns_per_byte / 2;
+      for (const at::Tensor& tensor : list->values) total += bytes(tensor) + list_element_ns / ns_per_byte;
     }
   });
   return call_ns + ns_per_byte * total;

@@ -64,8 +64,6 @@ void quotient(const at::Tensor& self, const at::Tensor& other, at::Tensor& out) 
   }
 }
 
-// One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
-// there; negation wraps around, as an NPU does.
 // A square of 16 bits is a product: ATen has no vectors for their powers.
 void power(const at::Tensor& self, const at::Scalar& exponent, at::Tensor& out) {
   const bool square =
@@ -73,6 +71,8 @@ void power(const at::Tensor& self, const at::Scalar& exponent, at::Tensor& out) 
   square ? at::cpu::mul_outf(self, self, out) : at::cpu::pow_outf(self, exponent, out);
 }
 
+// One quotient of whole numbers has no place in its type: that of the least one and -1. The CPU's instruction ends the process
+// there; negation wraps around, as an NPU does.
 void divide(const at::Tensor& self, const at::Tensor& other, int mode, at::Tensor& out) {
   const auto result = out.scalar_type();
   const auto type = result == at::kInt || result == at::kLong ? result : at::result_type(self, other);

@@ -200,11 +200,6 @@ void gradients(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& w, a
   put(db, by_bias, wanted[2]);
 }
 
-// float32 in the place of a result of fewer bits.
-at::Tensor in_float(const at::Tensor& result) {
-  return result.defined() ? at::empty(result.sizes(), result.options().dtype(at::kFloat)) : result;
-}
-
 }  // namespace
 
 // `weight` may be in the blocks of aclnnTransConvolutionWeight.
@@ -213,9 +208,9 @@ OP_COST(aclnnConvolution, convolution_cost(weight, output)) {
   const at::Tensor w = in_base_format(weight);
   how.check(input, w, bias, output);
   if (!convert(input)) return convolution(input, w, bias, how, output);
-  at::Tensor result = in_float(output);
-  convolution(widened(input), widened(w), widened(bias), how, result);
-  put(output, result);
+  PlainResult result(output);
+  convolution(widened(input), widened(w), widened(bias), how, result.value());
+  result.finish();
 }
 OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
   const Convolution how{stride, padding, dilation, outputPadding, transposed, groups};
@@ -228,14 +223,15 @@ OP_COST(aclnnConvolutionBackward, 2 * convolution_cost(weight, gradOutput)) {
               "convolution: results of ", gradInput.sizes(), ", ", gradWeight.sizes(), " and ", gradBias.sizes());
   TORCH_CHECK(padding.size() + 2 <= static_cast<size_t>(weight.dim()),
               "aclnnConvolutionBackward: uneven padding is not supported");
-  const auto wanted = [&](const at::Tensor& result, size_t which) { return outputMask.at(which) ? result : at::Tensor(); };
-  Gradients results{wanted(gradInput, 0), wanted(gradWeight, 1), wanted(gradBias, 2)};
-  if (!convert(input)) return gradients(gradOutput, input, weight, biasSizes, how, results);
-  Gradients wide{in_float(results.input), in_float(results.weight), in_float(results.bias)};
-  gradients(widened(gradOutput), widened(input), widened(weight), biasSizes, how, wide);
-  put(results.input, wide.input, outputMask.at(0));
-  put(results.weight, wide.weight, outputMask.at(1));
-  put(results.bias, wide.bias, outputMask.at(2));
+  if (!convert(input)) {
+    const auto wanted = [&](const at::Tensor& result, size_t which) { return outputMask.at(which) ? result : at::Tensor(); };
+    Gradients results{wanted(gradInput, 0), wanted(gradWeight, 1), wanted(gradBias, 2)};
+    return gradients(gradOutput, input, weight, biasSizes, how, results);
+  }
+  PlainResult dx(gradInput, outputMask.at(0)), dw(gradWeight, outputMask.at(1)), db(gradBias, outputMask.at(2));
+  Gradients results{dx.value(), dw.value(), db.value()};
+  gradients(widened(gradOutput), widened(input), widened(weight), biasSizes, how, results);
+  for (const PlainResult* result : {&dx, &dw, &db}) result->finish();
 }
 OP_COST(aclnnConvDepthwise2d, convolution_cost(weight, out)) {
   into(out, [&] { return at::convolution(self, weight, maybe(bias), stride, padding, dilation, false, {0, 0}, self.size(1)); });

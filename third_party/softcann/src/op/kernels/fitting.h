@@ -7,6 +7,7 @@
 
 #include <algorithm>
 
+#include "op/call_cost.h"
 #include "op/kernel.h"
 
 namespace softcann::op {
@@ -14,7 +15,6 @@ namespace softcann::op {
 // What operators without a cost of their own are taken to cost: a call, and memory streamed once.
 template <class... T>
 double streamed_cost(const T&... tensors) {
-  constexpr double call_ns = 400, ns_per_byte = 0.1;
   return call_ns + ns_per_byte * (bytes(tensors) + ...);
 }
 

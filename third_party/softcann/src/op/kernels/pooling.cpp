@@ -137,8 +137,8 @@ OP(aclnnMaxPool2dWithIndices) {
   if (const auto window = pool_window(kernelSize, stride, padding, dilation);
       window && max_pool_fits(self, *window, out, ceilMode)) {
     const bool narrow = low_precision(self) && self.is_contiguous() && out.scalar_type() == self.scalar_type();
-    const at::Tensor values = narrow ? at::empty(out.sizes(), out.options().dtype(at::kFloat)) : out;
-    if (max_pool(narrow ? widened(self) : self, *window, values, indices)) return put(out, values);
+    PlainResult wide(out, narrow);
+    if (max_pool(narrow ? widened(self) : self, *window, narrow ? wide.value() : out, indices)) return wide.finish();
   }
   with_long(indices, [&](at::Tensor& index) {
     at::cpu::max_pool2d_with_indices_outf(self, kernelSize, or_kernel(stride, kernelSize), padding, dilation, ceilMode, out,

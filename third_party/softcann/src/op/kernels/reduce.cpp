@@ -140,9 +140,9 @@ void vector_norm(const at::Tensor& self, const at::Scalar& order, at::OptionalIn
     at::cpu::linalg_vector_norm_outf(self, order, dim, keepdim, norm_type(self, out), out);
     return;
   }
-  at::Tensor wide = at::empty(out.sizes(), out.options().dtype(at::kFloat));
-  at::cpu::linalg_vector_norm_outf(widened(self), order, dim, keepdim, at::kFloat, wide);
-  put(out, wide);
+  PlainResult wide(out);
+  at::cpu::linalg_vector_norm_outf(widened(self), order, dim, keepdim, at::kFloat, wide.value());
+  wide.finish();
 }
 
 }  // namespace

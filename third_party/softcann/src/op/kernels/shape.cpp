@@ -15,8 +15,7 @@ using namespace softcann::op;
 namespace {
 
 double parts_cost(at::TensorList tensors, const at::Tensor& out) {
-  constexpr double part_ns = 200;
-  return streamed_cost(out, out) + part_ns * static_cast<double>(tensors.size());
+  return streamed_cost(out, out) + list_element_ns * static_cast<double>(tensors.size());
 }
 
 }  // namespace
